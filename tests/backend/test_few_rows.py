@@ -66,5 +66,5 @@ def taken(rows: list[dict[str, Any]], sizes: list[int], key_type: pa.DataType) -
             name: pa.array([row[name] for row in piece], VALUE.field(name).type) for name in WORDS if name != "rows"
         }
         table.reduce(table.slots(column, windows), values)
-        timers.register_event_time(column, windows, windows)
+        timers.event_time.register(column, windows, windows)
     return written(backend)

@@ -131,7 +131,7 @@ def work(backend: HeapKeyedStateBackend, data: st.DataObject, keys: st.SearchStr
             backend.state(AT, 1, pa.int64()).update(None if numbers[0].as_py() is None else 7)
             backend.state(TOTAL).add({"low": 3.5})
         case "timers":
-            backend.timer_service("timer").register_event_time(some, np.arange(len(some)))
+            backend.timer_service("timer").event_time.register(some, np.arange(len(some)))
 
 
 @pytest.mark.parametrize("keys", KEYS)

@@ -50,9 +50,9 @@ def write_row(backend: HeapKeyedStateBackend, key: Any, row: dict[str, Any]) -> 
     backend.state(LIST, "ab"[row["n"] % 2]).add_all(row["list"])
     backend.state(MAP).put_all(row["map"])
     timers = backend.timer_service("window", pa.int64())
-    timers.register_event_time_timer(row["n"] * 100, row["n"])
+    timers.event_time.register_one(row["n"] * 100, row["n"])
     if row["flag"]:
-        timers.register_processing_time_timer(row["n"], 0)
+        timers.processing_time.register_one(row["n"], 0)
 
 
 ROWS = st.fixed_dictionaries(

@@ -57,7 +57,7 @@ def test_states_and_timers_hold_the_definition() -> None:
     made = with_values(backend({"key_by": ["n"]}))
     made.set_current_key(1)
     made.state(ReducingStateDescriptor("sum", pa.int64(), "sum")).add(1)
-    made.timer_service("timers").register_event_time_timer(5)
+    made.timer_service("timers").event_time.register_one(5)
     _, data = stored(made)
     schemas = KeyedStateFile(data, "file").schemas
     assert [aspects_of(schema) for schema in schemas] == [
@@ -70,7 +70,7 @@ def test_states_and_timers_hold_the_definition() -> None:
 def test_timers_of_another_key_are_rejected() -> None:
     made = backend({"key_by": ["n"]})
     made.set_current_key(1)
-    made.timer_service("timers").register_event_time_timer(5)
+    made.timer_service("timers").event_time.register_one(5)
     with pytest.raises(StateDescriptorError, match=r"uid 's'\) was written with key_by\('n'\), .* key_by\('m'\)"):
         backend({"key_by": ["m"]}).restore([stored(made)])
 

@@ -45,19 +45,19 @@ def test_timers_behave_like_a_set(data: st.DataObject) -> None:
         times = np.array([time for time, _, _ in batch], np.int64)
         namespaces = np.array([n for _, _, n in batch], np.int64) if by_namespace else None
         if step == "register":
-            timers.register_event_time(keys, times, namespaces)
+            timers.event_time.register(keys, times, namespaces)
             model |= set(batch)
         elif step == "delete":
-            timers.delete_event_time(keys, times, namespaces)
+            timers.event_time.delete(keys, times, namespaces)
             model -= set(batch)
         elif step == "one":
             for number, (time, key, namespace) in enumerate(batch):
                 backend.set_current_key(key)
                 if number % 2:
-                    timers.delete_event_time_timer(time, namespace)
+                    timers.event_time.delete_one(time, namespace)
                     model.discard((time, key, namespace))
                 else:
-                    timers.register_event_time_timer(time, namespace)
+                    timers.event_time.register_one(time, namespace)
                     model.add((time, key, namespace))
         elif batch:
             watermark = batch[0][0]
@@ -75,8 +75,8 @@ def test_timers_behave_like_a_set(data: st.DataObject) -> None:
 def test_the_two_time_domains_are_apart() -> None:
     backend, timers = service()
     backend.set_current_key("a")
-    timers.register_event_time_timer(5)
-    timers.register_processing_time_timer(7)
+    timers.event_time.register_one(5)
+    timers.processing_time.register_one(7)
     assert timers.next_processing_time_ms() == 7
     assert rows(timers.advance(100)) == [(5, "a", None)]
     assert rows(timers.advance_processing_time(6)) == []
@@ -87,8 +87,8 @@ def test_the_two_time_domains_are_apart() -> None:
 def test_processing_time_timers_in_batches() -> None:
     _, timers = service()
     keys = pa.array(["a", "b", "c"])
-    timers.register_processing_time(keys, pa.array([3, 1, 2]))
-    timers.delete_processing_time(keys.slice(2), np.array([2]))
+    timers.processing_time.register(keys, pa.array([3, 1, 2]))
+    timers.processing_time.delete(keys.slice(2), np.array([2]))
     assert rows(timers.advance_processing_time(9)) == [(1, "b", None), (3, "a", None)]
 
 
@@ -96,14 +96,14 @@ def test_a_timer_may_be_registered_again_after_it_fired() -> None:
     backend, timers = service(pa.string())
     backend.set_current_key("a")
     for _ in range(2):
-        timers.register_event_time_timer(5, "w")
-        timers.register_event_time_timer(5, "w")
+        timers.event_time.register_one(5, "w")
+        timers.event_time.register_one(5, "w")
         assert rows(timers.advance(5)) == [(5, "a", "w")]
 
 
 def test_timestamps_may_be_arrow_timestamps() -> None:
     _, timers = service()
-    timers.register_event_time(pa.array(["a"]), pa.array([1_500_000], pa.timestamp("us")))
+    timers.event_time.register(pa.array(["a"]), pa.array([1_500_000], pa.timestamp("us")))
     assert rows(timers.advance(1500)) == [(1500, "a", None)]
 
 
@@ -111,14 +111,14 @@ def test_misuse_is_refused() -> None:
     backend, timers = service()
     keys = pa.array(["a", "b"])
     with pytest.raises(StateError, match="differ in length"):
-        timers.register_event_time(keys, np.array([1]))
+        timers.event_time.register(keys, np.array([1]))
     with pytest.raises(StateTypeError, match="int64 milliseconds, not float64"):
-        timers.register_event_time(keys, np.array([1.0, 2.0]))
+        timers.event_time.register(keys, np.array([1.0, 2.0]))
     with pytest.raises(StateTypeError, match="namespaces of type None"):
-        timers.register_event_time(keys, np.array([1, 2]), np.array([1, 2]))
+        timers.event_time.register(keys, np.array([1, 2]), np.array([1, 2]))
     with pytest.raises(StateDescriptorError, match="requested with int64"):
         backend.timer_service("timers", pa.int64())
     other = HeapKeyedStateBackend(pa.string(), KeyGroupRange(0, 0), MAXIMUM).timer_service("timers")
     with pytest.raises(StateError, match="this subtask holds 0 to 0"):
-        other.register_event_time(pa.array(list("abcdefgh")), np.arange(8))
+        other.event_time.register(pa.array(list("abcdefgh")), np.arange(8))
     assert len(other.event_time) == 0

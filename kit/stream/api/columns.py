@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from kit.stream.api.transformation import Origin, Transformation
+from kit.stream.api.transformation import Origin
 from kit.stream.operators.event_time import TimeColumn
 from kit.stream.operators.spec import columns_given
 
@@ -42,9 +42,6 @@ def different_columns(one: pa.Schema, other: pa.Schema) -> str:
 
 def event_time_column(origins: Iterable[Origin]) -> TimeColumn | None:
     """Return the column of the nearest `assign_timestamps` upstream; None if there is none, or more than one."""
-    columns = {_event_time_column(origin.transformation) for origin in origins}
+    operators = [origin.transformation for origin in origins]
+    columns = {each.spec.event_time([event_time_column(inputs) for inputs in each.inputs]) for each in operators}
     return columns.pop() if len(columns) == 1 else None
-
-
-def _event_time_column(transformation: Transformation) -> TimeColumn | None:
-    return transformation.spec.event_time([event_time_column(origins) for origins in transformation.inputs])

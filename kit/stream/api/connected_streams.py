@@ -6,24 +6,18 @@ Follows Flink's `ConnectedStreams` and `BroadcastConnectedStream`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any
 
 from kit.core.arguments.signposts import CONNECTED, no_attribute
 from kit.stream.api.columns import Columns, schema_of
-from kit.stream.api.stream import Made, MadeBy, Stream, two_inputs
+from kit.stream.api.stream import Made, MadeBy, Stream, TwoStreams
 from kit.stream.backend.states.descriptors import MapStateDescriptor
-from kit.stream.operators.display import described_html
 from kit.stream.operators.functions.broadcast import BroadcastProcess
 from kit.stream.operators.functions.process import CoProcess
 
 
-class ConnectedStreams(Generic[Made]):
+class ConnectedStreams(TwoStreams[Made]):
     """Two streams, both keyed or neither."""
-
-    def __init__(self, made_by: MadeBy[Made], first: Stream, second: Stream) -> None:
-        self._made_by = made_by
-        self._first = first
-        self._second = second
 
     if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
 
@@ -46,14 +40,7 @@ class ConnectedStreams(Generic[Made]):
                     ctx.state(self.UNTIL).update(repair["until"])
         """
         inputs = (self._first.as_input(), self._second.as_input())
-        spec = CoProcess(inputs, function, schema_of(returns, self._first.schema), name="co-process")
-        return two_inputs(self._made_by, spec, self._first, self._second)
-
-    def _repr_html_(self) -> str:
-        return described_html(type(self).__name__, {}) + self._first._repr_html_() + self._second._repr_html_()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._first!r}, {self._second!r})"
+        return self._with(CoProcess(inputs, function, schema_of(returns, self._first.schema), name="co-process"))
 
 
 class BroadcastConnectedStream(ConnectedStreams[Made]):
@@ -80,5 +67,4 @@ class BroadcastConnectedStream(ConnectedStreams[Made]):
         """
         inputs = (self._first.as_input(), self._second.as_input())
         returned = schema_of(returns, self._first.schema)
-        spec = BroadcastProcess(inputs, function, returned, self._states, name="broadcast-process")
-        return two_inputs(self._made_by, spec, self._first, self._second)
+        return self._with(BroadcastProcess(inputs, function, returned, self._states, name="broadcast-process"))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kit.stream.api.transformation import Origin, Transformation
+from kit.stream.graph.partitioners import shipping
 from kit.stream.operators.spec import column_list
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ def hangs_on(origins: Iterable[Origin]) -> str:
     said = []
     for origin in origins:
         tag = f", side output {origin.output_tag!r}" if origin.output_tag else ""
-        keys = f"({', '.join(origin.key_columns)})" if origin.key_columns else ""
-        how = f" by {origin.partitioner.value}{keys}" if origin.partitioner is not None else ""
+        how = f" by {shipping(origin.partitioner, origin.key_columns)}" if origin.partitioner is not None else ""
         said.append(f"{origin.transformation.label}{tag}{how}")
     return "; ".join(said)
 

@@ -6,12 +6,10 @@ Follows Flink's `JoinedStreams` and `KeyedStream.IntervalJoin`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Generic
 
 from kit.core.arguments.durations import Duration, to_ms
-from kit.stream.api.stream import Made, MadeBy, Stream, two_inputs
+from kit.stream.api.stream import Made, MadeBy, Stream, TwoStreams
 from kit.stream.graph.stream_graph import GraphError
-from kit.stream.operators.display import described_html
 from kit.stream.operators.functions.function_operator import FunctionInput
 from kit.stream.operators.side_output import OutputTag, checked_tag
 from kit.stream.operators.windows.interval_join import IntervalJoin
@@ -19,15 +17,12 @@ from kit.stream.operators.windows.window_assigners import WindowAssigner, checke
 from kit.stream.operators.windows.window_join import WindowJoin
 
 
-class IntervalJoined(Generic[Made]):
+class IntervalJoined(TwoStreams[Made]):
     """Two keyed streams to be joined by the distance of their event times."""
 
     def __init__(self, made_by: MadeBy[Made], left: Stream, right: Stream) -> None:
-        self._made_by = made_by
-        inputs = timed_inputs("interval_join", left, right)
-        self._left = left
-        self._right = right
-        self._spec = IntervalJoin(*inputs, 0, 0, name="interval-join")
+        super().__init__(made_by, left, right)
+        self._spec = IntervalJoin(*timed_inputs("interval_join", left, right), 0, 0, name="interval-join")
 
     def between(
         self, lower_ms: Duration, upper_ms: Duration, *, lower_exclusive: bool = False, upper_exclusive: bool = False
@@ -58,22 +53,14 @@ class IntervalJoined(Generic[Made]):
         A key column with the same name on both sides occurs once. The event time of a pair is the later one of its two
         records, for windows and joins that follow.
         """
-        return two_inputs(self._made_by, self._spec, self._left, self._right)
-
-    def _repr_html_(self) -> str:
-        return described_html(type(self).__name__, {}) + self._left._repr_html_() + self._right._repr_html_()
-
-    def __repr__(self) -> str:
-        return f"IntervalJoined({self._left!r}, {self._right!r})"
+        return self._with(self._spec)
 
 
-class JoinedStreams(Generic[Made]):
+class JoinedStreams(TwoStreams[Made]):
     """Two streams to be joined by key and window: `where`, `equal_to`, `window`, `join`."""
 
     def __init__(self, made_by: MadeBy[Made], left: Stream, right: Stream) -> None:
-        self._made_by = made_by
-        self._left = left
-        self._right = right
+        super().__init__(made_by, left, right)
         self._left_keys: tuple[str, ...] = ()
         self._right_keys: tuple[str, ...] = ()
         self._assigner: WindowAssigner | None = None
@@ -104,15 +91,9 @@ class JoinedStreams(Generic[Made]):
         """
         if self._assigner is None:
             raise GraphError("join: say in which windows: .where(...).equal_to(...).window(...).join()")
-        left, right = self._left.key_by(*self._left_keys), self._right.key_by(*self._right_keys)
+        left, right = self._first.key_by(*self._left_keys), self._second.key_by(*self._right_keys)
         spec = WindowJoin(*timed_inputs("join", left, right), self._assigner, window_time, name="window-join")
-        return two_inputs(self._made_by, spec, left, right)
-
-    def _repr_html_(self) -> str:
-        return described_html(type(self).__name__, {}) + self._left._repr_html_() + self._right._repr_html_()
-
-    def __repr__(self) -> str:
-        return f"JoinedStreams({self._left!r}, {self._right!r})"
+        return self._with(spec, left, right)
 
 
 def timed_inputs(what: str, left: Stream, right: Stream) -> tuple[FunctionInput, FunctionInput]:

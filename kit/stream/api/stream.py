@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -93,6 +93,21 @@ class Stream:
         return f"{type(self).__name__}({sources}: {described(self.schema)})"
 
 
-def two_inputs(made_by: MadeBy[Made], spec: Any, first: Stream, second: Stream) -> Made:
-    """Create the stream of an operator with two inputs."""
-    return made_by(first._drafts, first._drafts.add(spec, first._origins, second._origins))
+class TwoStreams(Generic[Made]):
+    """Two streams, which an operator of two inputs will take."""
+
+    def __init__(self, made_by: MadeBy[Made], first: Stream, second: Stream) -> None:
+        self._made_by = made_by
+        self._first = first
+        self._second = second
+
+    def _with(self, spec: Any, first: Stream | None = None, second: Stream | None = None) -> Made:
+        """Create the stream of an operator of these streams, or of others made of them."""
+        first, second = first or self._first, second or self._second
+        return self._made_by(first._drafts, first._drafts.add(spec, first._origins, second._origins))
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {}) + self._first._repr_html_() + self._second._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._first!r}, {self._second!r})"

@@ -95,14 +95,12 @@ class Transformation:
 def check_parallelism(label: str, parallelism: int, max_parallelism: int | None) -> None:
     """Raise GraphError, naming the operator, for numbers out of bounds or a parallelism above the maximum."""
     most = UPPER_BOUND_MAX_PARALLELISM
-    for what, number in (("parallelism", parallelism), ("max parallelism", max_parallelism)):
-        may_be_none = what == "max parallelism"
-        if not (number is None and may_be_none) and (not isinstance(number, Integral) or isinstance(number, bool)):
+    numbers = {"parallelism": parallelism} | ({} if max_parallelism is None else {"max parallelism": max_parallelism})
+    for what, number in numbers.items():
+        if not isinstance(number, Integral) or isinstance(number, bool):
             raise GraphError(f"{label!r} cannot have {what} {number!r}: expected a whole number from 1 to {most}")
-    if max_parallelism is not None and not 1 <= max_parallelism <= most:
-        raise GraphError(f"{label!r} cannot have max parallelism {max_parallelism}: expected 1 to {most}")
-    if not 1 <= parallelism <= most:
-        raise GraphError(f"{label!r} cannot have parallelism {parallelism}: expected 1 to {most}")
+        if not 1 <= number <= most:
+            raise GraphError(f"{label!r} cannot have {what} {number}: expected 1 to {most}")
     if max_parallelism is not None and parallelism > max_parallelism:
         raise GraphError(
             f"{label!r} cannot have parallelism {parallelism} with max parallelism {max_parallelism}: "

@@ -283,7 +283,8 @@ class HeapKeyedStateBackend:
     def _take_in(self, kind: str, name: str, stored: list[_StoredRows]) -> None:
         schema = stored[0].batch.schema
         aspects: dict[str, Any] = {}
-        for rows in _one_of_each_file(stored):
+        of_files = {rows.file: rows for rows in reversed(stored)}  # the first: all rows of a file have its schema
+        for rows in of_files.values():
             if not rows.batch.schema.equals(schema):
                 raise StateRestoreError(
                     f"State {name!r} has columns {_columns(schema)} in {stored[0].file!r}, and "
@@ -354,11 +355,6 @@ class HeapKeyedStateBackend:
                 f"State {name!r} in {rows.file!r}: key {keys[wrong[0]].as_py()!r} is stored under key group "
                 f"{rows.key_group} and belongs to {groups[wrong[0]]}"
             )
-
-
-def _one_of_each_file(stored: Iterable[_StoredRows]) -> Iterable[_StoredRows]:
-    """Return the first rows of each file: the others have the schema that is in its header."""
-    return {rows.file: rows for rows in reversed(list(stored))}.values()
 
 
 def _columns(schema: pa.Schema) -> str:

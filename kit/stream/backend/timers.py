@@ -90,7 +90,7 @@ class TimerQueue:
         slots = self.index.find(self._codes(keys, timestamps_ms, namespaces, create=False))
         self._remove(distinct(slots[slots >= 0], self.index.size))
 
-    def register_one(self, timestamp_ms: int, namespace: Any) -> None:
+    def register_one(self, timestamp_ms: int, namespace: Any = None) -> None:
         """Register a timer for the current key."""
         if self._postpones(timestamp_ms, registers=True):
             return
@@ -98,7 +98,7 @@ class TimerQueue:
         if self.index.find_one(codes) == ABSENT:
             self._take_in(np.array([self.index.add_one(codes)]))
 
-    def delete_one(self, timestamp_ms: int, namespace: Any) -> None:
+    def delete_one(self, timestamp_ms: int, namespace: Any = None) -> None:
         """Delete a timer of the current key, if it exists."""
         if self._postpones(timestamp_ms, registers=False):
             return
@@ -145,7 +145,9 @@ class TimerQueue:
 
     def _in_order(self, slots: npt.NDArray[np.int64]) -> DueTimers:
         columns = [column.take(slots) for column in self.index.columns]
-        order = self._order(columns)
+        ranks = [decoder.ranks(column) for decoder, column in zip(self.decoders(), columns, strict=True)]
+        groups = self.context.key_groups(columns[1]).astype(np.int64)
+        order = order_of_rows([ranks[0], groups, *ranks[1:]])
         timestamps, keys, *namespaces = [column.take(order) for column in columns]
         return DueTimers(
             timestamps,
@@ -157,11 +159,6 @@ class TimerQueue:
         """Return the codec of each column of the index."""
         namespace = [] if self.namespace_codec is None else [self.namespace_codec]
         return [codec_for(pa.int64(), "timestamp"), self.context.codec, *namespace]
-
-    def _order(self, columns: list[Codes]) -> npt.NDArray[np.int64]:
-        ranks = [decoder.ranks(column) for decoder, column in zip(self.decoders(), columns, strict=True)]
-        groups = self.context.key_groups(columns[1]).astype(np.int64)
-        return order_of_rows([ranks[0], groups, *ranks[1:]])
 
     def _codes(self, keys: Column, timestamps_ms: Column, namespaces: Column | None, create: bool) -> list[Codes]:
         if (namespaces is None) != (self.namespace_codec is None):
@@ -212,42 +209,6 @@ class TimerService:
 
     def __repr__(self) -> str:
         return f"TimerService({self.name!r}, {len(self.event_time)} event, {len(self.processing_time)} processing)"
-
-    def register_event_time(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
-        """Register an event time timer for each row."""
-        self.event_time.register(keys, timestamps_ms, namespaces)
-
-    def register_event_times(self, keys: Column, times_ms: Sequence[Codes], namespaces: Column | None = None) -> None:
-        """Register several event time timers for each row: one for each column of times, in milliseconds."""
-        self.event_time.register_several(keys, times_ms, namespaces)
-
-    def register_processing_time(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
-        """Register a processing time timer for each row."""
-        self.processing_time.register(keys, timestamps_ms, namespaces)
-
-    def delete_event_time(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
-        """Delete the event time timer of each row, if it exists."""
-        self.event_time.delete(keys, timestamps_ms, namespaces)
-
-    def delete_processing_time(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
-        """Delete the processing time timer of each row, if it exists."""
-        self.processing_time.delete(keys, timestamps_ms, namespaces)
-
-    def register_event_time_timer(self, timestamp_ms: int, namespace: Any = None) -> None:
-        """Register an event time timer for the current key."""
-        self.event_time.register_one(timestamp_ms, namespace)
-
-    def register_processing_time_timer(self, timestamp_ms: int, namespace: Any = None) -> None:
-        """Register a processing time timer for the current key."""
-        self.processing_time.register_one(timestamp_ms, namespace)
-
-    def delete_event_time_timer(self, timestamp_ms: int, namespace: Any = None) -> None:
-        """Delete an event time timer of the current key."""
-        self.event_time.delete_one(timestamp_ms, namespace)
-
-    def delete_processing_time_timer(self, timestamp_ms: int, namespace: Any = None) -> None:
-        """Delete a processing time timer of the current key."""
-        self.processing_time.delete_one(timestamp_ms, namespace)
 
     def advance(self, watermark_ms: int) -> DueTimers:
         """Set the watermark; remove and return the event time timers that are due."""

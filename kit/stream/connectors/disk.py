@@ -12,13 +12,17 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from posixpath import dirname
+from typing import TypeVar
 
 from pyarrow import fs
 
 _FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or have the quota raised"}
 """What to do when nothing more can be written, by the error's number."""
+_TRIES = 10
+Made = TypeVar("Made")
 
 
 def reason(error: Exception, otherwise: str = "") -> str:
@@ -129,6 +133,27 @@ def make_directory(system: fs.FileSystem, path: str, *, durable: bool) -> None:
         for directory in reversed(missing[:-1] or missing):
             with suppress(PermissionError):
                 sync(system, dirname(directory))
+
+
+def make_in_directory(system: fs.FileSystem, path: str, make: Callable[[str], Made], *, durable: bool) -> Made:
+    """Make a file with `make(path)`, and before that its directory. Raises OSError.
+
+    It is tried again if another process removes the empty directory meanwhile.
+    """
+    for attempt in range(_TRIES):
+        make_directory(system, dirname(path), durable=durable)
+        try:
+            return make(path)
+        except FileNotFoundError:
+            if attempt == _TRIES - 1:
+                raise
+    raise AssertionError(path)
+
+
+def entries(system: fs.FileSystem, directory: str) -> list[fs.FileInfo]:
+    """Return what is in a directory; nothing if it does not exist."""
+    found: list[fs.FileInfo] = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
+    return found
 
 
 def make_new_directory(system: fs.FileSystem, path: str, *, durable: bool) -> None:

@@ -11,6 +11,7 @@ driver when the source is created, and not hours later in a task. `kit.stream.co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -98,11 +99,8 @@ class _FileSource(Source):
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """Read once; for several reads in a row, `open_reader` is far faster."""
-        reader = self.open_reader()
-        try:
+        with closing(self.open_reader()) as reader:
             return reader.read(split, position, max_rows)
-        finally:
-            reader.close()
 
 
 @dataclass(frozen=True, eq=False)

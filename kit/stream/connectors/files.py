@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from posixpath import dirname
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -56,7 +56,6 @@ APPEAR_WHOLE = ("s3", "gcs", "abfs")
 _READ_ROWS = 1 << 16
 """The number of rows decoded at a time; smaller reads use one thread, since waking others would cost more."""
 _MOST_OPEN_SPLITS = 64
-_TRIES = 10
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = re.compile(r"(?:^|/)[._]")
 
@@ -109,8 +108,8 @@ def find_files(path: Paths, suffixes: tuple[str, ...], *, may_be_empty: bool = F
         kind = " or ".join(suffixes) + " " if any(suffixes) else ""
         raise FileNotFoundError(f"no {kind}files: {', '.join(map(str, given)) or 'no path was given'}")
     for file in found:
-        if not may_be_empty:
-            _check_bytes(file.path)
+        if not may_be_empty and size_of(file.path) == 0:
+            raise ValueError(f"{file.path} is empty: it has no bytes, not even a header; was it written to the end?")
     return tuple(found)
 
 
@@ -123,11 +122,6 @@ def size_of(path: str) -> int:
     """Return the size of a file in bytes."""
     system, inner = open_path(path)
     return int(system.get_file_info(inner).size)
-
-
-def _check_bytes(path: str) -> None:
-    if size_of(path) == 0:
-        raise ValueError(f"{path} is empty: it has no bytes, not even a header; was it written to the end?")
 
 
 def _files_at(path: str, suffixes: tuple[str, ...]) -> list[Found]:
@@ -155,7 +149,7 @@ def _matching(system: fs.FileSystem, base: str, pattern: Sequence[str], suffixes
     wanted, rest = pattern[0], pattern[1:]
     if wanted == "**" and rest:
         yield from _matching(system, base, rest, suffixes)
-    for entry in system.get_file_info(fs.FileSelector(f"{base}/", allow_not_found=True)):
+    for entry in disk.entries(system, f"{base}/"):
         name = entry.base_name
         if _HIDDEN.match(name) and not _HIDDEN.match(wanted):
             continue
@@ -400,7 +394,8 @@ def stage(effect: Effect, *, durable: bool = True) -> None:
     system, staged = open_path(effect.staged)
     unfinished = staged if system.type_name in APPEAR_WHOLE else f"{staged}.unfinished"
     try:
-        _make_and_write(system, effect.table, unfinished, durable=durable)
+        write = partial(_write_parquet, system, effect.table)
+        disk.make_in_directory(system, unfinished, write, durable=durable)
         if unfinished != staged:
             disk.rename(system, unfinished, staged, durable=durable)
     except OSError as error:
@@ -417,18 +412,10 @@ def output_directory_of(staged: str) -> str:
     return staged.partition(f"/{STAGING}/")[0]
 
 
-def _make_and_write(system: fs.FileSystem, table: pa.Table | None, path: str, *, durable: bool) -> None:
-    """Write a file and the directory it is in, again if another process removes the empty directory meanwhile."""
+def _write_parquet(system: fs.FileSystem, table: pa.Table | None, path: str) -> None:
     import pyarrow.parquet as pq
 
-    for attempt in range(_TRIES):
-        try:
-            disk.make_directory(system, dirname(path), durable=durable)
-            pq.write_table(table, path, filesystem=system)
-            return
-        except FileNotFoundError:
-            if attempt == _TRIES - 1:
-                raise
+    pq.write_table(table, path, filesystem=system)
 
 
 def commit(effects: Iterable[Effect], *, durable: bool = True, recorded: bool = True) -> None:
@@ -511,19 +498,15 @@ def drop(effects: Iterable[Effect]) -> None:
 
 def staged_files(path: str, job_id: str) -> list[str]:
     """Return the names of the files that a job has staged for `path`, finished or not, and of its records."""
-    system, inner = open_path(staging_directory(path, job_id))
-    return sorted(info.base_name for info in system.get_file_info(fs.FileSelector(inner, allow_not_found=True)))
+    return sorted(info.base_name for info in disk.entries(*open_path(staging_directory(path, job_id))))
 
 
 def all_staged_files(path: str) -> dict[str, list[str]]:
     """Return the names of the files that each job has staged for `path`, by the job's name in paths."""
     system, staging = open_path(f"{path.rstrip('/')}/{STAGING}")
-    jobs = system.get_file_info(fs.FileSelector(staging, allow_not_found=True))
     return {
-        job.base_name: [
-            info.base_name for info in system.get_file_info(fs.FileSelector(job.path, allow_not_found=True))
-        ]
-        for job in jobs
+        job.base_name: [info.base_name for info in disk.entries(system, job.path)]
+        for job in disk.entries(system, staging)
         if job.type == fs.FileType.Directory
     }
 
@@ -535,10 +518,9 @@ def records_of_published(path: str, job_id: str) -> dict[str, str]:
     """
     system, staging = open_path(f"{path.rstrip('/')}/{STAGING}")
     found: dict[str, str] = {}
-    for directory in system.get_file_info(fs.FileSelector(staging, allow_not_found=True)):
+    for directory in disk.entries(system, staging):
         if directory.base_name.startswith(file_safe(job_id)) and directory.type == fs.FileType.Directory:
-            inside = system.get_file_info(fs.FileSelector(directory.path, allow_not_found=True))
-            for name in lone_records(info.base_name for info in inside):
+            for name in lone_records(info.base_name for info in disk.entries(system, directory.path)):
                 found[name] = recorded_name(system, f"{directory.path}/{name}")
     return found
 
@@ -559,12 +541,11 @@ def published_files(path: str) -> list[str]:
     Of its subdirectories only partitions are looked into, such as `year=2013`.
     """
     system, inner = open_path(path)
-    found = [*_published_in(system, inner.rstrip("/"), "")]
-    return sorted(found)
+    return sorted(_published_in(system, inner.rstrip("/"), ""))
 
 
 def _published_in(system: fs.FileSystem, path: str, partition: str) -> Iterator[str]:
-    for info in system.get_file_info(fs.FileSelector(f"{path}/{partition}", allow_not_found=True)):
+    for info in disk.entries(system, f"{path}/{partition}"):
         name = f"{partition}{info.base_name}"
         if info.is_file and name.endswith(".parquet") and not info.base_name.startswith((".", "_")):
             yield name

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from posixpath import dirname
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import fs
 
 from kit.stream.connectors import disk
 from kit.stream.connectors.disk import open_path
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
-
-_TRIES = 10
 
 
 @dataclass(slots=True)
@@ -47,7 +46,10 @@ class FilesInProgress:
         """
         if first:
             self.drop(path)
-            self._files[path] = _begun(path, self._token, table.schema, durable=durable)
+            system, inner = open_path(path)
+            real = f"{inner.removesuffix('.parquet')}-{self._token}.parquet"
+            begin = partial(_begun, table.schema, system)
+            self._files[path] = disk.make_in_directory(system, real, begin, durable=durable)
         file = self._files[path]
         assert file.writer is not None, f"{path} is complete"
         file.writer.write_table(table, row_group_size=max(1, table.num_rows))
@@ -90,16 +92,7 @@ class FilesInProgress:
         return f"FilesInProgress({len(self._files)})"
 
 
-def _begun(path: str, token: str, schema: pa.Schema, *, durable: bool) -> _File:
+def _begun(schema: pa.Schema, system: fs.FileSystem, path: str) -> _File:
     import pyarrow.parquet as pq
 
-    system, inner = open_path(path)
-    real = f"{inner.removesuffix('.parquet')}-{token}.parquet"
-    for attempt in range(_TRIES):
-        disk.make_directory(system, dirname(real), durable=durable)
-        try:
-            return _File(real, pq.ParquetWriter(real, schema, filesystem=system))
-        except FileNotFoundError:  # another process has removed the empty directory
-            if attempt == _TRIES - 1:
-                raise
-    raise AssertionError(path)
+    return _File(path, pq.ParquetWriter(path, schema, filesystem=system))

@@ -85,7 +85,8 @@ def _obstacles(frame: Any) -> Iterator[str]:
     """Yield what a DataFrame is besides columns of Parquet files."""
     plan = frame._jdf.queryExecution().optimizedPlan()
     if _kind(plan) == "Project":
-        for expression in _each(plan.projectList()):
+        expressions = plan.projectList()
+        for expression in map(expressions.apply, range(expressions.size())):  # a sequence of Scala
             if _kind(expression) != "AttributeReference":
                 yield f"the computed column {expression.sql()}"
         plan = plan.child()
@@ -107,12 +108,6 @@ _PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 
 def _kind(node: Any) -> str:
     return str(node.getClass().getSimpleName())
-
-
-def _each(sequence: Any) -> Iterator[Any]:
-    """Yield the items of a sequence of Scala."""
-    for number in range(sequence.size()):
-        yield sequence.apply(number)
 
 
 def _kit_path(uri: str) -> str:

@@ -28,7 +28,7 @@ _VALUES = 100
 _ROWS_OF_ENDLESS_SPLIT = (1 << 48) + 10_007
 """No multiple of a block's length, or all splits would have the same rows."""
 _INDEX = re.compile(r"__index_level_\d+__")
-_UINT32 = np.uint64(0xFFFFFFFF)
+_GENERATED = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("key", "value")])
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +261,7 @@ class GeneratorSource(_RangeSource):
     @property
     def schema(self) -> pa.Schema:
         """The columns `key` and `value`, neither ever null."""
-        return pa.schema([pa.field("key", pa.int64(), nullable=False), pa.field("value", pa.int64(), nullable=False)])
+        return _GENERATED
 
     @property
     def row_count(self) -> int:
@@ -304,8 +304,7 @@ def _block(key_count: int, seed: int) -> pa.RecordBatch:
     order = np.argsort(mixed, kind="stable")
     keys = (order % key_count).astype(np.int64)
     values = ((mixed >> np.uint64(32)) % np.uint64(_VALUES)).astype(np.int64)
-    fields = [pa.field("key", pa.int64(), nullable=False), pa.field("value", pa.int64(), nullable=False)]
-    return pa.RecordBatch.from_arrays([pa.array(keys), pa.array(values)], schema=pa.schema(fields))
+    return pa.RecordBatch.from_arrays([pa.array(keys), pa.array(values)], schema=_GENERATED)
 
 
 def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -44,8 +44,7 @@ def write_record(system: fs.FileSystem, staged: str, final: str, *, durable: boo
 def was_published(system: fs.FileSystem, staged: str, final: str) -> bool:
     """Return True if there is a record that this part was published, by whichever checkpoint. Raises OSError."""
     directory, part = dirname(staged), _AGAIN.sub("", basename(staged))
-    found = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
-    names = {info.base_name for info in found}
+    names = {info.base_name for info in disk.entries(system, directory)}
     return any(
         name not in names and recorded_name(system, f"{directory}/{name}{SUFFIX}") == basename(final)
         for name in (each.removesuffix(SUFFIX) for each in names if each.endswith(SUFFIX))

@@ -61,12 +61,8 @@ class RollingPolicy:
 
     def due_ms(self, begun_ms: int, last_ms: int) -> int | None:
         """Return when a file ends that was begun then and got its last row then; None if time does not end it."""
-        due = []
-        if self.rollover_ms is not None:
-            due.append(begun_ms + self.rollover_ms)
-        if self.inactivity_ms is not None:
-            due.append(last_ms + self.inactivity_ms)
-        return min(due, default=None)
+        limits = ((begun_ms, self.rollover_ms), (last_ms, self.inactivity_ms))
+        return min((since_ms + limit_ms for since_ms, limit_ms in limits if limit_ms is not None), default=None)
 
 
 def bytes_by_row(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

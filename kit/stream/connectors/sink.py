@@ -84,10 +84,8 @@ class Sink:
         return self
 
     def _repr_html_(self) -> str:
-        return described_html(type(self).__name__, {"path": self.path, "mode": self.mode} | self._partitions())
-
-    def _partitions(self) -> dict[str, str]:
-        return {"partition_by": ", ".join(self.partition_columns)} if self.partition_columns else {}
+        facts = {"path": self.path, "mode": self.mode, "partition_by": ", ".join(self.partition_columns)}
+        return described_html(type(self).__name__, facts)
 
     def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int, number: int = 0) -> str:
         """Return the file in which a checkpoint stages the rows that end with checkpoint `part`'s barrier.

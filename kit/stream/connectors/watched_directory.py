@@ -9,6 +9,7 @@ file may be deleted once a checkpoint has completed after it was read; its name 
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -100,18 +101,14 @@ class DirectorySource(Source):
         system, inner = open_path(self.path)
         start = len(inner.rstrip("/")) + 1
         found = system.get_file_info(fs.FileSelector(inner, recursive=True, allow_not_found=False))
-        named = [(info, info.path[start:]) for info in found if info.is_file]
-        visible = [
-            (info.mtime_ns or 0, name, info)
-            for info, name in named
-            if name.endswith(_SUFFIXES[self.format]) and not files.is_hidden(name)
-        ]
-        visible.sort(key=lambda each: each[:2])
-        return [self._split(f"{self.path}/{name}", info) for _, name, info in visible]
-
-    def _split(self, path: str, info: fs.FileInfo) -> Split:
-        split = {"id": path, "path": path, "version": {"size": info.size, "modified_ns": info.mtime_ns}}
-        return split if self.format == "csv" else split | {"start": 0}
+        named = [(info.path[start:], info) for info in found if info.is_file]
+        visible = [each for each in named if each[0].endswith(_SUFFIXES[self.format]) and not files.is_hidden(each[0])]
+        splits: list[Split] = []
+        for name, info in sorted(visible, key=lambda each: (each[1].mtime_ns or 0, each[0])):
+            path, version = f"{self.path}/{name}", {"size": info.size, "modified_ns": info.mtime_ns}
+            start_of = {} if self.format == "csv" else {"start": 0}
+            splits.append({"id": path, "path": path, "version": version, **start_of})
+        return splits
 
     def check_split(self, split: Split) -> None:
         """Raise ValueError for a file that is not in the directory."""
@@ -124,11 +121,8 @@ class DirectorySource(Source):
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """One read; for several in a row, `open_reader` is far faster."""
-        reader = self.open_reader()
-        try:
+        with closing(self.open_reader()) as reader:
             return reader.read(split, position, max_rows)
-        finally:
-            reader.close()
 
     def open_reader(self) -> SplitReader:
         """A reader that continues at its last position."""

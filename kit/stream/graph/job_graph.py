@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from kit.core.state.key_groups import default_max_parallelism
 from kit.stream.graph.chaining import chaining_reason
 from kit.stream.graph.hashing import operator_ids
-from kit.stream.graph.partitioners import PartitionerKind, PartitionFunction
+from kit.stream.graph.partitioners import PartitionerKind, PartitionFunction, shipping
 from kit.stream.graph.stream_graph import GraphError, StreamEdge, StreamGraph, StreamNode
 from kit.stream.operators.sources.source import Source
 from kit.stream.operators.sources.source_spec import SourceSpec
@@ -80,7 +80,7 @@ class JobEdge:
     @property
     def shipping(self) -> str:
         """The partitioning as text, such as `hash(carrier, day)`."""
-        return self.partitioner.value + (f"({', '.join(self.key_columns)})" if self.key_columns else "")
+        return shipping(self.partitioner, self.key_columns)
 
     def __repr__(self) -> str:
         return f"JobEdge({self.source} -> {self.target}, {self.shipping})"

@@ -58,6 +58,11 @@ class PartitionerKind(Enum):
         return not self.is_pointwise and self not in (PartitionerKind.BROADCAST, PartitionerKind.CUSTOM)
 
 
+def shipping(kind: PartitionerKind, key_columns: tuple[str, ...]) -> str:
+    """Return a partitioning as text, such as `hash(carrier, day)`."""
+    return kind.value + (f"({', '.join(key_columns)})" if key_columns else "")
+
+
 _FEW_ROWS = 16
 _MOST_OWNERS = 4_096
 _ROWS_AN_OWNER = 8_192

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from kit.stream.connectors.sink import SinkSpec
-from kit.stream.graph.partitioners import PartitionerKind, PartitionFunction
+from kit.stream.graph.partitioners import PartitionerKind, PartitionFunction, shipping
 from kit.stream.settings.job_settings import JobSettings
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class StreamEdge:
     @property
     def shipping(self) -> str:
         """The partitioning as text, such as `hash(carrier, day)`."""
-        return self.partitioner.value + (f"({', '.join(self.key_columns)})" if self.key_columns else "")
+        return shipping(self.partitioner, self.key_columns)
 
     def __repr__(self) -> str:
         return f"StreamEdge({self.source} -> {self.target}, {self.shipping})"

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.stream.backend.keys.interned_keys import sortable
 from kit.stream.backend.picking import picked
 from kit.stream.backend.states.state_definition import Aspects
+from kit.stream.backend.types.decimals import sortable
 from kit.stream.operators.aggregates import Aggregate, AggregateSet, FirstRows, aggregate_aspects, as_tuple
 from kit.stream.operators.base import Operator
 from kit.stream.operators.spec import ResolvedSpec, key_columns, key_type_of, keys_of, unique_names

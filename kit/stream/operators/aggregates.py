@@ -122,18 +122,10 @@ def _decimal(found: pa.DataType, precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(min(38, precision), min(38, scale))
 
 
-def _count_type(_: pa.DataType) -> pa.DataType:
-    return pa.int64()
-
-
 def _mean(total: pa.Array, rows: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Divide the totals by the numbers of rows: null without rows."""
-    if pa.types.is_decimal(wanted):
-        return _decimal_mean(total, rows, wanted)
-    return pc.divide(total.cast(pa.float64(), safe=False), rows.cast(pa.float64()))
-
-
-def _decimal_mean(total: pa.Array, rows: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if not pa.types.is_decimal(wanted):
+        return pc.divide(total.cast(pa.float64(), safe=False), rows.cast(pa.float64()))
     digits = Context(prec=200, rounding=ROUND_HALF_UP)
     unit = Decimal(1).scaleb(-wanted.scale)
     means = [
@@ -164,14 +156,13 @@ class _Kind:
 
 
 _ORDERED = "numbers, decimals, dates, times, strings, bytes or bools"
+_COUNT = ("count", lambda _: pa.int64())
 KINDS: Mapping[str, _Kind] = {
-    "count": _Kind((("", "count", _count_type),), "any column"),
+    "count": _Kind((("", *_COUNT),), "any column"),
     "sum": _Kind((("", "sum", _sum_type),), "numbers, decimals or durations"),
     "min": _Kind((("", "min", _order_type),), _ORDERED),
     "max": _Kind((("", "max", _order_type),), _ORDERED),
-    "avg": _Kind(
-        ((".sum", "sum", _total_type), (".count", "count", _count_type)), "numbers or decimals", _mean, _mean_type
-    ),
+    "avg": _Kind(((".sum", "sum", _total_type), (".count", *_COUNT)), "numbers or decimals", _mean, _mean_type),
 }
 
 

@@ -27,15 +27,11 @@ def hint(function: Callable[..., Any], error: BaseException, called_with: str = 
         return f"; a row is a dict: write row[{error.name!r}]"
     if isinstance(error, KeyError) and error.args and isinstance(error.args[0], int):
         return "; a row is a dict: its columns have names, such as row['letter']"
-    if isinstance(error, TypeError) and "positional argument" in str(error) and _is_of_the_call(error):
+    was_entered = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+    if isinstance(error, TypeError) and "positional argument" in str(error) and not was_entered:
         name = getattr(function, "__name__", "")
         if name in _HOOKS:
             return f"; {name} is called with {_HOOKS[name]}"
         if called_with:
             return f"; it is called with {called_with}"
     return ""
-
-
-def _is_of_the_call(error: BaseException) -> bool:
-    """Return True if the function was never entered: the error was raised where it was to be called."""
-    return error.__traceback__ is None or error.__traceback__.tb_next is None

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.stream.backend.keys.key_columns import is_text_or_bytes
 from kit.stream.backend.types.arrow_types import type_in_rows
 from kit.stream.backend.types.exact_values import InexactError, exact_array, types_of
 from kit.stream.operators.spec import UserFunctionError, batch_of, column_list, function_name, shorten
@@ -102,7 +103,10 @@ def _fitting(columns: Columns | None, schema: pa.Schema) -> pa.RecordBatch | Non
             True for value in values for _ in _misnamed_inside(value, column.type)
         ):
             return None
-    return None if _forbidden_null(batch) else batch
+    has_forbidden_null = any(
+        column.null_count and not field.nullable for field, column in zip(schema, batch.columns, strict=True)
+    )
+    return None if has_forbidden_null else batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +178,7 @@ def _misfit(row: Any, schema: pa.Schema) -> str:
             null = "" if column.nullable else " not null"
             found = f"{shorten(repr(value))}{of_type} does not fit"
             return f"column {column.name!r} is {column.type}{null}, and {found}{why and f': {why}'}"
-    return _inner_misfit(row, schema)
-
-
-def _inner_misfit(row: Mapping[str, Any], columns: Iterable[pa.Field]) -> str:
-    """Return what is wrong with the dicts within a row, or "": Arrow itself would drop and fill in their keys."""
-    for column in columns:
+    for column in schema:  # Arrow itself would drop and fill in the keys of dicts within a row
         for keys in _misnamed_inside(row[column.name], column.type):
             return f"column {column.name!r} is {column.type}, and a dict in it has the keys {quoted(keys) or 'none'}"
     return ""
@@ -193,14 +192,12 @@ def _misnamed_inside(value: Any, type: pa.DataType) -> Iterator[Iterable[str]]:
         else:
             for each in type:
                 yield from _misnamed_inside(value[each.name], each.type)
-    elif isinstance(value, list | tuple) and _holds_values(type):
-        for item in value:
+    elif isinstance(value, list | tuple) and any(is_list(type) for is_list in _LISTS):
+        for item in value if pa.types.is_nested(type.value_type) else ():
             yield from _misnamed_inside(item, type.value_type)
 
 
-def _holds_values(type: pa.DataType) -> bool:
-    lists = pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type)
-    return lists and pa.types.is_nested(type.value_type)
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
 def misnamed(row: Mapping[str, Any], schema: pa.Schema) -> str:
@@ -228,12 +225,6 @@ def _why_not(value: Any, column: pa.Field) -> str | None:
     return "" if array.null_count and not column.nullable else None
 
 
-def _forbidden_null(batch: pa.RecordBatch) -> bool:
-    return any(
-        column.null_count and not field.nullable for field, column in zip(batch.schema, batch.columns, strict=True)
-    )
-
-
 def quoted(names: Iterable[Any]) -> str:
     """Return names for a message: `'carrier', 'delay'`."""
     return ", ".join(map(repr, names))
@@ -255,9 +246,7 @@ def spelled(type: pa.DataType) -> str:
     """Return a type as it is written in Python: `pa.int64()`; `...` for an unknown one."""
     if type in _SPELLED:
         return _SPELLED[type]
-    if pa.types.is_integer(type) or pa.types.is_string(type) or pa.types.is_large_string(type):
-        return f"pa.{type}()"
-    if pa.types.is_binary(type) or pa.types.is_large_binary(type):
+    if pa.types.is_integer(type) or is_text_or_bytes(type):
         return f"pa.{type}()"
     if pa.types.is_timestamp(type):
         return f"pa.timestamp({json.dumps(type.unit)}" + (f", {json.dumps(type.tz)})" if type.tz else ")")

@@ -6,6 +6,7 @@ problem with the columns is reported there, before a job runs, as a `SchemaError
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -177,18 +178,14 @@ def key_type_of(schema: pa.Schema, keys: Sequence[str], operator: str) -> pa.Dat
 
     Raises SchemaError for a missing column, for no columns, for one named twice, and for a type that cannot be a key.
     """
-    fields = _key_fields(schema, keys, operator)
+    fields = [column_field(schema, key, operator) for key in keys]
+    fields = [each.with_type(stored_type(each.type)) for each in fields]
     if not fields or len(set(keys)) < len(keys):
         raise SchemaError(f"{operator}: a key needs one or more different columns, but these were given: {list(keys)}")
     for each in fields:
         if not can_be_key(each.type):
             raise SchemaError(f"{operator}: column {each.name!r} is {each.type} and cannot be a key: use {KEY_TYPES}")
     return fields[0].type if len(fields) == 1 else pa.struct(fields)
-
-
-def _key_fields(schema: pa.Schema, keys: Sequence[str], operator: str) -> list[pa.Field]:
-    fields = [column_field(schema, key, operator) for key in keys]
-    return [field.with_type(stored_type(field.type)) for field in fields]
 
 
 def keys_of(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.Array:
@@ -234,11 +231,9 @@ def as_rows(rows: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
 
 def unique_names(names: Iterable[str], operator: str) -> None:
     """Raise SchemaError if two output columns would have the same name."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+    for name, times in Counter(names).items():
+        if times > 1:
             raise SchemaError(f"{operator}: two output columns are named {name!r}; give one of them another name")
-        seen.add(name)
 
 
 def check_function(function: object, operator: str, wanted: str) -> None:

@@ -90,12 +90,10 @@ class TimestampsAndWatermarks(ResolvedSpec):
     def _resolve(self) -> None:
         check_time_column(self.input_schema, self.column, self.name)
         settle_durations(self, "out_of_orderness_ms", or_none=("idle_ms", "max_drift_ms"))
-        if self.out_of_orderness_ms < 0:
-            raise ValueError(f"{self.name}: out_of_orderness_ms is {self.out_of_orderness_ms}, but must be 0 or more")
-        if self.idle_ms is not None and self.idle_ms < 1:
-            raise ValueError(f"{self.name}: idle_ms is {self.idle_ms}, but must be 1 or more")
-        if self.max_drift_ms is not None and self.max_drift_ms < 1:
-            raise ValueError(f"{self.name}: max_drift_ms is {self.max_drift_ms}, but must be 1 or more")
+        for name, least in (("out_of_orderness_ms", 0), ("idle_ms", 1), ("max_drift_ms", 1)):
+            found = getattr(self, name)
+            if found is not None and found < least:
+                raise ValueError(f"{self.name}: {name} is {found}, but must be {least} or more")
         self._set(input_schemas=(self.input_schema,), output_schema=self.input_schema)
 
     def event_time(self, inputs: Sequence[TimeColumn | None]) -> TimeColumn:

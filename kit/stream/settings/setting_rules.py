@@ -68,40 +68,30 @@ class Rule:
 
 
 _CHECKPOINTING, _RECOVERY = "execution.checkpointing", "execution.state-recovery"
+_UNALIGNED = f"{_CHECKPOINTING}.unaligned"
 _FIXED, _RATE = "restart-strategy.fixed-delay", "restart-strategy.failure-rate"
 _EXPONENTIAL = "restart-strategy.exponential-delay"
 _ADAPTIVE = "jobmanager.adaptive-scheduler"
+_SUBMISSION = f"{_ADAPTIVE}.submission"
+_TIME = milliseconds(MINIMAL_CHECKPOINT_TIME_MS)
+_BACKLOG_TIME = Allowed(
+    f"0 for no checkpoints, {MINIMAL_CHECKPOINT_TIME_MS} or more, or None for interval_ms",
+    lambda found: found is None or whole(0, 0).test(found) or _TIME.test(found),
+)
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "CheckpointConfig": (
-        Rule(
-            "interval_ms",
-            f"{_CHECKPOINTING}.interval",
-            or_none(milliseconds(MINIMAL_CHECKPOINT_TIME_MS), "no periodic checkpoints"),
-        ),
-        Rule(
-            "interval_during_backlog_ms",
-            f"{_CHECKPOINTING}.interval-during-backlog",
-            Allowed(
-                f"0 for no checkpoints, {MINIMAL_CHECKPOINT_TIME_MS} or more, or None for interval_ms",
-                lambda found: (
-                    found is None or whole(0, 0).test(found) or milliseconds(MINIMAL_CHECKPOINT_TIME_MS).test(found)
-                ),
-            ),
-        ),
+        Rule("interval_ms", f"{_CHECKPOINTING}.interval", or_none(_TIME, "no periodic checkpoints")),
+        Rule("interval_during_backlog_ms", f"{_CHECKPOINTING}.interval-during-backlog", _BACKLOG_TIME),
         Rule("mode", f"{_CHECKPOINTING}.mode", MODES),
-        Rule("timeout_ms", f"{_CHECKPOINTING}.timeout", milliseconds(MINIMAL_CHECKPOINT_TIME_MS)),
+        Rule("timeout_ms", f"{_CHECKPOINTING}.timeout", _TIME),
         Rule("min_pause_ms", f"{_CHECKPOINTING}.min-pause", milliseconds(0)),
         Rule("max_concurrent", f"{_CHECKPOINTING}.max-concurrent-checkpoints", count(1)),
         Rule("tolerable_failures", f"{_CHECKPOINTING}.tolerable-failed-checkpoints", count(0)),
-        Rule("unaligned", f"{_CHECKPOINTING}.unaligned.enabled", FLAG),
+        Rule("unaligned", f"{_UNALIGNED}.enabled", FLAG),
         Rule("aligned_timeout_ms", f"{_CHECKPOINTING}.aligned-checkpoint-timeout", milliseconds(0)),
-        Rule("force_unaligned", f"{_CHECKPOINTING}.unaligned.forced", FLAG),
-        Rule(
-            "max_subtasks_per_channel_state_file",
-            f"{_CHECKPOINTING}.unaligned.max-subtasks-per-channel-state-file",
-            count(1),
-        ),
+        Rule("force_unaligned", f"{_UNALIGNED}.forced", FLAG),
+        Rule("max_subtasks_per_channel_state_file", f"{_UNALIGNED}.max-subtasks-per-channel-state-file", count(1)),
         Rule(
             "checkpoint_id_of_ignored_in_flight_data",
             f"{_RECOVERY}.without-channel-state.checkpoint-id",
@@ -149,16 +139,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
             or_none(milliseconds(0), "so long that the failures are waited for"),
         ),
         Rule("max_checkpoint_failures", f"{_ADAPTIVE}.rescale-trigger.max-checkpoint-failures", count(1)),
-        Rule(
-            "slot_wait_ms",
-            f"{_ADAPTIVE}.submission.resource-wait-timeout",
-            or_none(milliseconds(0), "as long as it takes"),
-        ),
-        Rule(
-            "submission_stabilization_ms",
-            f"{_ADAPTIVE}.submission.resource-stabilization-timeout",
-            milliseconds(0),
-        ),
+        Rule("slot_wait_ms", f"{_SUBMISSION}.resource-wait-timeout", or_none(milliseconds(0), "as long as it takes")),
+        Rule("submission_stabilization_ms", f"{_SUBMISSION}.resource-stabilization-timeout", milliseconds(0)),
     ),
     "JobSettings": (
         Rule("buffer_rows", "", count(1)),
@@ -176,7 +158,7 @@ NOT_HERE = {
     f"{_CHECKPOINTING}.write-buffer-size": "a state file is written in one piece",
     f"{_CHECKPOINTING}.local-backup.dirs": "a machine's directory for temporary files holds the copies",
     f"{_CHECKPOINTING}.file-merging.enabled": "experimental in Flink; small state goes into `_metadata` instead",
-    f"{_CHECKPOINTING}.unaligned.interruptible-timers.enabled": "experimental in Flink; timers of a batch fire as one",
+    f"{_UNALIGNED}.interruptible-timers.enabled": "experimental in Flink; timers of a batch fire as one",
     f"{_RECOVERY}.path": "`restore_path` of SparkJob and Lab",
     f"{_RECOVERY}.ignore-unclaimed-state": "`allow_non_restored_state` of SparkJob and Lab",
     f"{_RECOVERY}.claim-mode": "`claim_mode` of SparkJob and Lab",

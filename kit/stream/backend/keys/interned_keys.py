@@ -25,6 +25,7 @@ from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.backend.keys.key_store import KeyStore, Rows, TextStore, hash_of_text, hashes, key_store
 from kit.stream.backend.keys.slot_index import ABSENT, FEW_ROWS, Known, SlotIndex
 from kit.stream.backend.picking import picked
+from kit.stream.backend.types.decimals import sortable
 from kit.stream.backend.types.repeated_text import as_dictionary
 
 UNKNOWN = ABSENT
@@ -265,10 +266,3 @@ def _flat_columns(column: pa.Array) -> list[pa.Array]:
         codes = pa.array(as_codes(column.fill_null(0).to_numpy(zero_copy_only=False)))
         return [pc.if_else(column.is_valid(), codes, pa.scalar(None, pa.int64()))]
     return [sortable(column)]
-
-
-def sortable(column: pa.Array) -> pa.Array:
-    """Return a column of keys in a type that Arrow can sort."""
-    if pa.types.is_decimal(column.type) and column.type.bit_width < 128:
-        return column.cast(pa.decimal128(column.type.precision, column.type.scale))
-    return column

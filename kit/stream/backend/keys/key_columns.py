@@ -13,13 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.state.errors import StateTypeError
-from kit.stream.backend.keys.key_hashing import as_numbers
+from kit.stream.backend.keys.key_hashing import CANONICAL_NAN, as_numbers
 
 Codes = npt.NDArray[np.int64]
 Column: TypeAlias = "pa.Array | pa.ChunkedArray | npt.NDArray[Any]"
-
-_CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
-
 
 # ---- types ------------------------------------------------------------------------------------------------------
 
@@ -108,7 +105,7 @@ def as_codes(values: npt.NDArray[Any]) -> Codes:
         return values.view(np.int64) if dtype == np.uint64 else values.astype(np.int64, copy=False)
     bits = np.ascontiguousarray(values).view(np.int64 if dtype.itemsize == 8 else np.int32)
     nan = np.isnan(values)
-    return (np.where(nan, _CANONICAL_NAN[dtype.itemsize], bits) if nan.any() else bits).astype(np.int64, copy=False)
+    return (np.where(nan, CANONICAL_NAN[dtype.itemsize], bits) if nan.any() else bits).astype(np.int64, copy=False)
 
 
 def from_codes(codes: Codes, arrow_type: pa.DataType, storage: np.dtype[Any]) -> pa.Array:

@@ -37,7 +37,7 @@ _FEW_ROWS = 4  # up to this number, one by one is faster than the passes
 _FEW_STRINGS = 128  # the same for strings, most of which were hashed before
 _MOST_STRINGS = 1 << 14
 _BLOCK_ROWS = 1 << 16  # two uint32 scratch arrays of this size fit in the second-level cache
-_CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
+CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
 
 
 # ---- one key ----------------------------------------------------------------------------------------------------
@@ -84,15 +84,14 @@ def java_hash_code(key: Any, key_type: pa.DataType | None = None) -> int:
     if pa.types.is_boolean(key_type):
         return 1231 if key else 1237
     if pa.types.is_float64(key_type):
-        return _fold(_CANONICAL_NAN[8] if math.isnan(key) else struct.unpack("<q", struct.pack("<d", key))[0])
+        return _fold(CANONICAL_NAN[8] if math.isnan(key) else struct.unpack("<q", struct.pack("<d", key))[0])
     if pa.types.is_float32(key_type):
-        return _as_int(_CANONICAL_NAN[4] if math.isnan(key) else struct.unpack("<i", struct.pack("<f", key))[0])
+        return _as_int(CANONICAL_NAN[4] if math.isnan(key) else struct.unpack("<i", struct.pack("<f", key))[0])
     if pa.types.is_temporal(key_type) or pa.types.is_decimal(key_type) or pa.types.is_dictionary(key_type):
         return int(java_hash(pa.array([key], key_type))[0])
-    if _is_java_int(key_type):
-        return _as_int(key)
     if pa.types.is_integer(key_type):
-        return _fold(key)
+        is_java_int = key_type.bit_width < 32 or key_type.equals(pa.int32())
+        return _as_int(key) if is_java_int else _fold(key)
     raise _not_a_key_type(key_type)
 
 
@@ -309,10 +308,10 @@ def _hash_numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind == "b":
         return np.where(values, np.int32(1231), np.int32(1237))
-    if kind == "f" and size in _CANONICAL_NAN:
+    if kind == "f" and size in CANONICAL_NAN:
         bits = values.view(np.int64 if size == 8 else np.int32)
         nan = np.isnan(values)
-        values = np.where(nan, bits.dtype.type(_CANONICAL_NAN[size]), bits) if nan.any() else bits
+        values = np.where(nan, bits.dtype.type(CANONICAL_NAN[size]), bits) if nan.any() else bits
     elif kind not in "iu":
         raise TypeError(f"A numpy array of {values.dtype} cannot hold keys: pass an Arrow array")
     if size == 8:
@@ -376,10 +375,6 @@ def _is_string(arrow_type: pa.DataType) -> bool:
 def _is_binary(arrow_type: pa.DataType) -> bool:
     fixed = pa.types.is_fixed_size_binary(arrow_type) and not pa.types.is_decimal(arrow_type)
     return fixed or pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
-
-
-def _is_java_int(arrow_type: pa.DataType) -> bool:
-    return pa.types.is_integer(arrow_type) and (arrow_type.bit_width < 32 or arrow_type.equals(pa.int32()))
 
 
 def _not_a_key_type(arrow_type: pa.DataType) -> TypeError:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.stream.backend.keys.key_columns import as_codes
+from kit.stream.backend.types.decimals import sortable
 
 Numbers = npt.NDArray[np.int64]
 
@@ -65,6 +66,4 @@ def _numbers(keys: pa.Array) -> Numbers:
     if pa.types.is_floating(keys.type):  # by their bits, with one NaN, as in states
         codes = as_codes(keys.fill_null(0).to_numpy(zero_copy_only=False))
         keys = pa.array(codes, mask=keys.is_null().to_numpy(zero_copy_only=False) if keys.null_count else None)
-    elif pa.types.is_decimal(keys.type) and keys.type.bit_width < 128:
-        keys = keys.cast(pa.decimal128(keys.type.precision, keys.type.scale))
-    return keys.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
+    return sortable(keys).dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)

@@ -30,6 +30,7 @@ from kit.stream.backend.keys.key_columns import (
     storage_dtype,
 )
 from kit.stream.backend.keys.key_hashing import bytes_and_offsets
+from kit.stream.backend.keys.slot_index import extended
 from kit.stream.backend.picking import picked
 
 Rows = npt.NDArray[np.int64]
@@ -322,8 +323,4 @@ def _mix_words(hashes: Hashes, data: npt.NDArray[np.uint8], starts: Rows, length
 
 def _with_room(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     """Return the array, or a larger copy of it with room for this many elements."""
-    if size <= len(array):
-        return array
-    longer = np.zeros(max(size, 2 * len(array), 16), array.dtype)
-    longer[: len(array)] = array
-    return longer
+    return array if size <= len(array) else extended(array, max(size, 2 * len(array), 16))

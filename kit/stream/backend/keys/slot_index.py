@@ -54,6 +54,15 @@ def lowest(numbers: npt.NDArray[np.int64]) -> int:
     return min(numbers.tolist()) if len(numbers) <= FEW_ROWS else int(numbers.min())
 
 
+def extended(column: npt.NDArray[Any], capacity: int, initial: Any = 0) -> npt.NDArray[Any]:
+    """Return a longer copy of a column; what is new is `initial`."""
+    longer = np.zeros(capacity, column.dtype)
+    longer[: len(column)] = column
+    if initial:
+        longer[len(column) :] = initial
+    return longer
+
+
 class Known(dict[Any, int]):
     """A cache of earlier look-ups. Its owner removes entries that are no longer valid."""
 
@@ -264,8 +273,8 @@ class SlotIndex:
             self._frozen_size = 0
 
     def _grow(self, capacity: int) -> None:
-        self.columns = [_extended(column, capacity) for column in self.columns]
-        self.live = _extended(self.live, capacity)
+        self.columns = [extended(column, capacity) for column in self.columns]
+        self.live = extended(self.live, capacity)
         self._frozen_size = 0
 
     def _restart(self) -> None:
@@ -543,9 +552,3 @@ class _HashedPlaces:
         for code, factor in zip(codes[1:], _MULTIPLIERS[1:], strict=False):
             mixed = (((mixed ^ mixed >> 32) + code) * factor) & _UINT64
         return mixed >> self._shift
-
-
-def _extended(column: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
-    longer = np.zeros(capacity, column.dtype)
-    longer[: len(column)] = column
-    return longer

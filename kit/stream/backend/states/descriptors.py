@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from kit.core.state.errors import StateDescriptorError
+from kit.stream.backend.keys.key_columns import can_be_key
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.backend.types.arrow_types import NO_NANOSECONDS, has_nanosecond_times, stored_type, why_not_in_state
 
@@ -205,8 +206,7 @@ def _check_reduction(descriptor: ReducingStateDescriptor) -> None:
     if callable(reduce):
         return
     if isinstance(reduce, str):
-        wanted = {"": reduce}
-        types = {"": arrow_type}
+        wanted, types = {"": reduce}, {"": arrow_type}
     elif isinstance(reduce, Mapping) and pa.types.is_struct(arrow_type):
         wanted, types = dict(reduce), {f.name: f.type for f in arrow_type}
     else:
@@ -235,16 +235,4 @@ def _can_reduce(arrow_type: pa.DataType, word: str) -> bool:
 
 def has_order(arrow_type: pa.DataType) -> bool:
     """Return True if Arrow defines an order of such values."""
-    return (
-        pa.types.is_integer(arrow_type)
-        or pa.types.is_float32(arrow_type)
-        or pa.types.is_float64(arrow_type)
-        or pa.types.is_decimal(arrow_type)
-        or pa.types.is_boolean(arrow_type)
-        or (pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type))
-        or pa.types.is_string(arrow_type)
-        or pa.types.is_large_string(arrow_type)
-        or pa.types.is_binary(arrow_type)
-        or pa.types.is_large_binary(arrow_type)
-        or pa.types.is_fixed_size_binary(arrow_type)
-    )
+    return can_be_key(arrow_type) and not pa.types.is_struct(arrow_type)

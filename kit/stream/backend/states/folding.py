@@ -21,6 +21,7 @@ Slots = npt.NDArray[np.int64]
 _DIGITS = 60
 """The digits with which sums are computed; the summands have fewer, so that a batch cannot overflow them."""
 _MOST_DIGITS = 50
+"""The digits with which Arrow has enough to spare for a sum; it supports no negative scale."""
 _UINT64 = 1 << 64
 
 
@@ -45,7 +46,8 @@ def fold(
         column.put(fresh, pa.nulls(len(fresh), column.type))
     if not len(slots):
         return
-    if word == "sum" and pa.types.is_decimal(column.type) and not _arrow_can_sum(column.type):
+    is_sum_of_decimals = word == "sum" and pa.types.is_decimal(column.type)
+    if is_sum_of_decimals and (column.type.precision > _MOST_DIGITS or column.type.scale < 0):  # Arrow cannot
         _sum_one_by_one(column, slots, values)
         return
     working = _working_type(column.type)
@@ -70,11 +72,6 @@ def may_overflow(column: NumberColumn, slots: Slots, numbers: npt.NDArray[Any]) 
     """Return True if a sum of these uint64 might reach 2^64: only then is an exact sum worth its cost."""
     most = int(numbers.max(initial=0)) * len(numbers) + int(column.values[slots].max(initial=0))
     return most >= _UINT64
-
-
-def _arrow_can_sum(arrow_type: pa.DataType) -> bool:
-    """Return True if Arrow can sum with enough spare digits; it does not support a negative scale."""
-    return bool(arrow_type.precision <= _MOST_DIGITS and arrow_type.scale >= 0)
 
 
 def _working_type(arrow_type: pa.DataType) -> pa.DataType:

@@ -11,7 +11,6 @@ from decimal import Decimal
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.state.errors import StateDescriptorError, StateError, StateOverflowError, StateTypeError
@@ -130,7 +129,10 @@ class ReducingTable(StateTable):
         if word == "count":
             column.reduce(np.add, slots if valid is None else slots[valid], 1, None, fresh)
             return
-        numbers = self._as_stored(numbers_of(values)[0], column.values.dtype)
+        numbers, dtype = numbers_of(values)[0], column.values.dtype
+        if not np.can_cast(numbers.dtype, dtype, "safe"):
+            raise StateTypeError(f"State {self.name!r} of {self.stored_type} cannot take numbers of {numbers.dtype}")
+        numbers = numbers.astype(dtype, copy=False)
         if word == "sum" and numbers.dtype == np.uint64 and may_overflow(column, slots, numbers):
             self._fold(column, word, slots, pa.array(numbers), valid, fresh)
         else:
@@ -152,11 +154,6 @@ class ReducingTable(StateTable):
                 f"{what}: the sum for key {key!r} is {error.total}, which {column.type} cannot hold: sum a column of "
                 "fewer digits, or floats"
             ) from None
-
-    def _as_stored(self, numbers: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        if not np.can_cast(numbers.dtype, dtype, "safe"):
-            raise StateTypeError(f"State {self.name!r} of {self.stored_type} cannot take numbers of {numbers.dtype}")
-        return numbers.astype(dtype, copy=False)
 
     def _reduce_rows(self, reduce: Any, slots: Slots, values: Values) -> None:
         rows = self.as_column(values, len(slots)).to_pylist()

@@ -18,7 +18,7 @@ their names. Flink compares what its serializers know, the types, and nothing el
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ Aspects = Mapping[str, Any]
 """Texts, and lists and mappings of texts, by the names above."""
 
 _METADATA = "definition"
+_RENAMED = "; where only a column's name has changed, rename it back before key_by: rename(new='old')"
 
 
 def to_metadata(aspects: Aspects) -> dict[str, str]:
@@ -63,7 +64,7 @@ class StateDefinition:
                     f"State {state!r} of {self.owner} was written with {_told(aspect, stored[aspect])}, and this job "
                     f"declares {_told(aspect, declared[aspect])}: the two must not be mixed. Restore the old "
                     "definition, or give the operator another uid and start with allow_non_restored_state=True to "
-                    f"begin without this state{_hint(aspect)}"
+                    f"begin without this state{'' if aspect in ('window', 'reduce') else _RENAMED}"
                 )
 
     def without_shared(self, aspects: Aspects) -> dict[str, Any]:
@@ -77,14 +78,4 @@ def _told(aspect: str, value: Any) -> str:
         return " and ".join(f"key_by({', '.join(map(repr, side))})" for side in sides)
     if isinstance(value, Mapping):
         return f"{aspect} {', '.join(f'{name}={each}' for name, each in sorted(value.items()))}"
-    return f"{aspect} {value if isinstance(value, str) else _listed(value)}"
-
-
-def _listed(values: Iterable[Any]) -> str:
-    return ", ".join(map(str, values))
-
-
-def _hint(aspect: str) -> str:
-    if aspect in {"window", "reduce"}:
-        return ""
-    return "; where only a column's name has changed, rename it back before key_by: rename(new='old')"
+    return f"{aspect} {value if isinstance(value, str) else ', '.join(map(str, value))}"

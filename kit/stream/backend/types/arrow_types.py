@@ -15,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.stream.backend.types.decimals import sortable
+
 _LISTS: dict[str, Callable[..., pa.DataType]] = {
     "ListType": pa.list_,
     "LargeListType": pa.large_list,
@@ -87,10 +89,8 @@ def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def _as_dictionary(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Encode a column as a dictionary. Raises ArrowInvalid if the indices cannot count its distinct values."""
-    small_decimal = pa.types.is_decimal(column.type) and column.type.bit_width < 128
-    encodable = column.cast(pa.decimal128(column.type.precision, column.type.scale)) if small_decimal else column
     try:
-        encoded = encodable.dictionary_encode()
+        encoded = sortable(column).dictionary_encode()
         indices, values = encoded.indices, encoded.dictionary.cast(column.type)
     except pa.ArrowNotImplementedError:  # Arrow cannot compare structs and lists
         numbers = pa.array(range(len(column)), pa.int64())
@@ -188,17 +188,13 @@ _PLAIN = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types
 
 
 def _comes_from_python(arrow_type: pa.DataType) -> bool:
-    if all(map(_is_plain, _parts(arrow_type))):
+    if all(any(is_plain(each) for is_plain in _PLAIN) for each in _parts(arrow_type)):
         return True  # asking Arrow imports pandas the first time, which takes long
     try:
         pa.array([], arrow_type)
     except (pa.ArrowException, NotImplementedError):
         return False
     return all(_comes_back_from_python(each) for each in _parts(arrow_type) if isinstance(each, pa.BaseExtensionType))
-
-
-def _is_plain(arrow_type: pa.DataType) -> bool:
-    return any(each(arrow_type) for each in _PLAIN)
 
 
 @lru_cache(maxsize=1024)

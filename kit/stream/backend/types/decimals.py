@@ -19,6 +19,13 @@ EXACT = Context(prec=200)
 """The context for adding decimals: Python's default rounds to 28 digits."""
 
 
+def sortable(column: pa.Array) -> pa.Array:
+    """Return a column in a type that Arrow can sort and encode: small decimals as those of 128 bits."""
+    if pa.types.is_decimal(column.type) and column.type.bit_width < 128:
+        return column.cast(pa.decimal128(column.type.precision, column.type.scale))
+    return column
+
+
 def limb_type(arrow_type: pa.DataType) -> pa.DataType:
     """Return the Arrow type of a limb."""
     return pa.int32() if arrow_type.bit_width == 32 else pa.int64()

@@ -132,17 +132,17 @@ def _rule(arrow_type: pa.DataType) -> tuple[frozenset[type], Reason | None]:
     if pa.types.is_integer(arrow_type):
         return frozenset({int, _NONE}), _not_whole
     if pa.types.is_floating(arrow_type):
-        return frozenset({float, int, _NONE}), _is_bool
+        return frozenset({float, int, _NONE}), _never(bool | np.bool_, "it is a bool, and the column has numbers")
     if pa.types.is_date(arrow_type):
-        return frozenset({dt.date, _NONE}), _has_time_of_day
+        return frozenset({dt.date, _NONE}), _never(dt.datetime, "it is a datetime, and the column has dates")
     if pa.types.is_time(arrow_type):
         return frozenset({_NONE}), _has_zone_as_a_time
     if pa.types.is_timestamp(arrow_type):
         return frozenset({dt.datetime, _NONE}), _has_no_zone(arrow_type.tz) if arrow_type.tz else _has_zone
     if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
-        return frozenset({str, _NONE}), _are_bytes
+        return frozenset({str, _NONE}), _never(bytes | bytearray | memoryview, "it is bytes, and the column has text")
     if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
-        return frozenset({bytes, _NONE}), _is_text
+        return frozenset({bytes, _NONE}), _never(str, "it is text, and the column has bytes")
     return frozenset(), None
 
 
@@ -160,12 +160,9 @@ def _not_whole(value: Any) -> str | None:
     return None
 
 
-def _is_bool(value: Any) -> str | None:
-    return "it is a bool, and the column has numbers" if isinstance(value, bool | np.bool_) else None
-
-
-def _has_time_of_day(value: Any) -> str | None:
-    return "it is a datetime, and the column has dates" if isinstance(value, dt.datetime) else None
+def _never(kinds: Any, why: str) -> Reason:
+    """Return a function that gives this reason for every value of these types."""
+    return lambda value: why if isinstance(value, kinds) else None
 
 
 def _has_zone(value: Any) -> str | None:
@@ -191,11 +188,3 @@ def _is_a_date(value: Any) -> str | None:
 def _has_zone_as_a_time(value: Any) -> str | None:
     has_zone = isinstance(value, dt.time) and value.tzinfo is not None
     return f"it has a time zone ({value.tzinfo}), and a column of times has none" if has_zone else None
-
-
-def _are_bytes(value: Any) -> str | None:
-    return "it is bytes, and the column has text" if isinstance(value, bytes | bytearray | memoryview) else None
-
-
-def _is_text(value: Any) -> str | None:
-    return "it is text, and the column has bytes" if isinstance(value, str) else None

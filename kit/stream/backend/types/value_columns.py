@@ -9,6 +9,7 @@ The elements of a list or map state are copied when they are next changed (copy 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from operator import add
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from kit.core.state.errors import StateTypeError
 from kit.stream.backend.files.frozen_array import FrozenArray, Readers
 from kit.stream.backend.keys.key_columns import is_direct, storage_dtype
 from kit.stream.backend.keys.key_hashing import as_numbers
+from kit.stream.backend.keys.slot_index import extended
 from kit.stream.backend.picking import column_of, picked
 from kit.stream.backend.types.arrow_types import has_nanosecond_times
 from kit.stream.backend.types.decimals import from_limbs, limb_count, limb_type, limbs
@@ -29,6 +31,7 @@ Slots = npt.NDArray[np.int64]
 SomeSlots = npt.NDArray[np.int64] | npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 Fold = Callable[[Any, Any], Any]
+Joined = Callable[[Any, list[pa.Array]], pa.Array]
 
 
 class Entries(Protocol):
@@ -90,10 +93,10 @@ class NumberColumn:
     def ensure(self, capacity: int) -> None:
         """Make room for slots below `capacity`."""
         if capacity > len(self.values):
-            self.values = _extended(self.values, capacity, self.initial)
+            self.values = extended(self.values, capacity, self.initial)
             self._readers.clear()  # they refer to the old array, which no longer changes
             if self.nulls is not None:
-                self.nulls = _extended(self.nulls, capacity, False)
+                self.nulls = extended(self.nulls, capacity)
                 self._null_readers.clear()
 
     def get(self, slots: SomeSlots) -> pa.Array:
@@ -242,25 +245,57 @@ class FrozenNumbers:
             self._nulls.array()
 
 
-class DecimalColumn:
+class FrozenParts:
+    """The entries at one moment of a column that consists of several, of whose arrays `joined` makes one."""
+
+    def __init__(self, arrow_type: pa.DataType, parts: Sequence[FrozenColumn], joined: Joined) -> None:
+        self.type = arrow_type
+        self._parts = parts
+        self._joined = joined
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        return self._joined(self.type, [part.get(slots) for part in self._parts])
+
+    def settle(self) -> None:
+        for part in self._parts:
+            part.settle()
+
+
+class _PartsColumn:
+    """A column that consists of several, of whose arrays `joined` makes one."""
+
+    def __init__(self, arrow_type: pa.DataType, parts: Sequence[FieldColumn], joined: Joined) -> None:
+        self.type = arrow_type
+        self._parts = parts
+        self._joined = joined
+
+    def ensure(self, capacity: int) -> None:
+        for part in self._parts:
+            part.ensure(capacity)
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        return self._joined(self.type, [part.get(slots) for part in self._parts])
+
+    def clear(self, slots: Slots) -> None:
+        for part in self._parts:
+            part.clear(slots)
+
+    def freeze(self, size: int) -> FrozenParts:
+        return FrozenParts(self.type, [part.freeze(size) for part in self._parts], self._joined)
+
+
+class DecimalColumn(_PartsColumn):
     """Decimals: a number column for each limb; the first knows which are null."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
-        self.type = arrow_type
-        self.limbs = [NumberColumn(limb_type(arrow_type)) for _ in range(limb_count(arrow_type))]
-
-    def ensure(self, capacity: int) -> None:
-        for limb in self.limbs:
-            limb.ensure(capacity)
-
-    def get(self, slots: SomeSlots) -> pa.Array:
-        return _as_decimals(self.type, [limb.get(slots) for limb in self.limbs])
+        parts = [NumberColumn(limb_type(arrow_type)) for _ in range(limb_count(arrow_type))]
+        super().__init__(arrow_type, parts, _as_decimals)
 
     def put(self, slots: Slots, values: pa.Array) -> None:
         valid = pa.array(values.is_valid()) if values.null_count else None
-        for limb, part in zip(self.limbs, limbs(values), strict=True):
-            column = pa.array(part)
-            limb.put(slots, column if valid is None else pc.if_else(valid, column, pa.scalar(None, column.type)))
+        for column, limb in zip(self._parts, limbs(values), strict=True):
+            part = pa.array(limb)
+            column.put(slots, part if valid is None else pc.if_else(valid, part, pa.scalar(None, part.type)))
 
     def get_one(self, slot: int) -> Any:
         return self.get(np.array([slot]))[0].as_py()
@@ -268,45 +303,16 @@ class DecimalColumn:
     def put_one(self, slot: int, value: Any) -> None:
         self.put(np.array([slot]), pa.array([value], self.type))
 
-    def clear(self, slots: Slots) -> None:
-        for limb in self.limbs:
-            limb.clear(slots)
 
-    def freeze(self, size: int) -> FrozenDecimals:
-        return FrozenDecimals(self.type, [limb.freeze(size) for limb in self.limbs])
-
-
-class FrozenDecimals:
-    """The entries of a decimal column at one moment."""
-
-    def __init__(self, arrow_type: pa.DataType, frozen: list[FrozenNumbers]) -> None:
-        self.type = arrow_type
-        self._limbs = frozen
-
-    def get(self, slots: SomeSlots) -> pa.Array:
-        return _as_decimals(self.type, [limb.get(slots) for limb in self._limbs])
-
-    def settle(self) -> None:
-        for limb in self._limbs:
-            limb.settle()
-
-
-class StructColumn:
+class StructColumn(_PartsColumn):
     """Structs: one column per field, of numbers, decimals or, for other types, objects."""
 
     def __init__(self, arrow_type: pa.StructType) -> None:
-        self.type = arrow_type
         self.fields: dict[str, FieldColumn] = {f.name: _field_column(f.type) for f in arrow_type}
-
-    def ensure(self, capacity: int) -> None:
-        for column in self.fields.values():
-            column.ensure(capacity)
-
-    def get(self, slots: SomeSlots) -> pa.Array:
-        return _as_struct(self.type, [column.get(slots) for column in self.fields.values()])
+        super().__init__(arrow_type, list(self.fields.values()), _as_struct)
 
     def put(self, slots: Slots, values: pa.StructArray) -> None:
-        for column, part in zip(self.fields.values(), values.flatten(), strict=True):
+        for column, part in zip(self._parts, values.flatten(), strict=True):
             column.put(slots, part)
 
     def get_one(self, slot: int) -> Any:
@@ -315,28 +321,6 @@ class StructColumn:
     def put_one(self, slot: int, value: Any) -> None:
         for name, column in self.fields.items():
             column.put_one(slot, value[name])
-
-    def clear(self, slots: Slots) -> None:
-        for column in self.fields.values():
-            column.clear(slots)
-
-    def freeze(self, size: int) -> FrozenStructs:
-        return FrozenStructs(self.type, [column.freeze(size) for column in self.fields.values()])
-
-
-class FrozenStructs:
-    """The entries of a struct column at one moment."""
-
-    def __init__(self, arrow_type: pa.StructType, fields: list[FrozenNumbers | FrozenDecimals | ObjectColumn]) -> None:
-        self.type = arrow_type
-        self._fields = fields
-
-    def get(self, slots: SomeSlots) -> pa.Array:
-        return _as_struct(self.type, [column.get(slots) for column in self._fields])
-
-    def settle(self) -> None:
-        for column in self._fields:
-            column.settle()
 
 
 class ObjectColumn:
@@ -368,15 +352,12 @@ class ObjectColumn:
 
     def freeze(self, size: int) -> ObjectColumn:
         """Return a copy for a snapshot."""
-        frozen = self._like()
+        frozen = copy(self)
         frozen._values = self._values[:size]
         return frozen
 
     def settle(self) -> None:
         """Do nothing: `freeze` has copied."""
-
-    def _like(self) -> ObjectColumn:
-        return ObjectColumn(self.type)
 
 
 class ContainerColumn(ObjectColumn):
@@ -428,9 +409,6 @@ class ContainerColumn(ObjectColumn):
         self._owned = bytearray(len(self._values))
         return super().freeze(size)
 
-    def _like(self) -> ObjectColumn:
-        return ContainerColumn(self.type, self._container, self._stored)
-
 
 FieldColumn = NumberColumn | DecimalColumn | ObjectColumn
 
@@ -478,11 +456,3 @@ def _as_decimals(arrow_type: pa.DataType, parts: list[pa.Array]) -> pa.Array:
 
 def _as_struct(arrow_type: pa.StructType, columns: list[pa.Array]) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(arrow_type))
-
-
-def _extended(column: npt.NDArray[Any], capacity: int, initial: Any) -> npt.NDArray[Any]:
-    longer = np.zeros(capacity, column.dtype)
-    longer[: len(column)] = column
-    if initial:
-        longer[len(column) :] = initial
-    return longer

@@ -92,19 +92,19 @@ class BatchTimers:
 
     def register_event_time_timers(self, timestamps_ms: Any, where: Mask = None) -> None:
         """Call `on_timers` when the watermark reaches each `timestamps_ms`."""
-        self._timers.register_event_time(_meant(self._keys, where), timestamps_ms)
+        self._timers.event_time.register(_meant(self._keys, where), timestamps_ms)
 
     def register_processing_time_timers(self, timestamps_ms: Any, where: Mask = None) -> None:
         """Call `on_timers` when the host's time reaches each `timestamps_ms`."""
-        self._timers.register_processing_time(_meant(self._keys, where), timestamps_ms)
+        self._timers.processing_time.register(_meant(self._keys, where), timestamps_ms)
 
     def delete_event_time_timers(self, timestamps_ms: Any, where: Mask = None) -> None:
         """Delete event-time timers, if they exist."""
-        self._timers.delete_event_time(_meant(self._keys, where), timestamps_ms)
+        self._timers.event_time.delete(_meant(self._keys, where), timestamps_ms)
 
     def delete_processing_time_timers(self, timestamps_ms: Any, where: Mask = None) -> None:
         """Delete processing-time timers, if they exist."""
-        self._timers.delete_processing_time(_meant(self._keys, where), timestamps_ms)
+        self._timers.processing_time.delete(_meant(self._keys, where), timestamps_ms)
 
 
 class BatchContext(TimeView):

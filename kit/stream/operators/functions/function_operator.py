@@ -157,19 +157,19 @@ class TimerServiceView(TimeView):
 
     def register_event_time_timer(self, timestamp_ms: int) -> None:
         """Call `on_timer` when the watermark reaches `timestamp_ms`."""
-        self._operator.timers.register_event_time_timer(time_of_timer(timestamp_ms))
+        self._operator.timers.event_time.register_one(time_of_timer(timestamp_ms))
 
     def register_processing_time_timer(self, timestamp_ms: int) -> None:
         """Call `on_timer` when the host's time reaches `timestamp_ms`."""
-        self._operator.timers.register_processing_time_timer(time_of_timer(timestamp_ms))
+        self._operator.timers.processing_time.register_one(time_of_timer(timestamp_ms))
 
     def delete_event_time_timer(self, timestamp_ms: int) -> None:
         """Delete an event-time timer."""
-        self._operator.timers.delete_event_time_timer(time_of_timer(timestamp_ms))
+        self._operator.timers.event_time.delete_one(time_of_timer(timestamp_ms))
 
     def delete_processing_time_timer(self, timestamp_ms: int) -> None:
         """Delete a processing-time timer."""
-        self._operator.timers.delete_processing_time_timer(time_of_timer(timestamp_ms))
+        self._operator.timers.processing_time.delete_one(time_of_timer(timestamp_ms))
 
 
 class KeyedProcessFunctionContext(ProcessFunctionContext):

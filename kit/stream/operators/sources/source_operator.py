@@ -22,6 +22,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -270,18 +271,13 @@ class SourceOperator(Operator):
         if self._listener is not None:
             splits = [(held.split, held.position) for held in (*self._read, *self._held)]
             self._read = []
+            note = self._listener.snapshot_state
             try:
-                self._listener.snapshot_state(checkpoint_id, splits)
+                note(checkpoint_id, splits)
             except Exception as error:
-                raise UserFunctionError.of(
-                    self._name, self._listener.snapshot_state, f"checkpoint {checkpoint_id}", error
-                ) from error
-        self._state.update(
-            [
-                {"split": json.dumps(held.split, sort_keys=True, separators=(",", ":")), "position": held.position}
-                for held in self._held
-            ]
-        )
+                raise UserFunctionError.of(self._name, note, f"checkpoint {checkpoint_id}", error) from error
+        encode = partial(json.dumps, sort_keys=True, separators=(",", ":"))
+        self._state.update({"split": encode(held.split), "position": held.position} for held in self._held)
 
     def _ask(self) -> None:
         """Ask for the next split: any, or one that comes before the first of those held."""
@@ -300,12 +296,9 @@ class SourceOperator(Operator):
 
     def _rows_to_read(self, held: HeldSplit) -> int:
         """Return the batch size: a few rows for a sequence without a watermark, to find where its event time begins."""
-        rows = self._batch_rows()
+        limit, rows = self._source.rows_per_second, self._source.batch_rows
+        if limit is not None:
+            rows = max(1, min(rows, int(limit // _LIMITED_BATCHES_PER_SECOND)))
         if not self._watermarks or self._watermarks[0].of(self._source.sequence_of(held.split)) > MIN_WATERMARK_MS:
             return rows
         return min(rows, max(1, held.position))
-
-    def _batch_rows(self) -> int:
-        limit = self._source.rows_per_second
-        rows = self._source.batch_rows
-        return rows if limit is None else max(1, min(rows, int(limit // _LIMITED_BATCHES_PER_SECOND)))

@@ -29,7 +29,8 @@ class SplitWatermarks:
 
     def __init__(self) -> None:
         self._of: dict[str, int] = {}
-        self._current = ""
+        self.current = ""
+        """The sequence to which rows are counted."""
         self._empty_since_ms: dict[str, int] = {}
         """The sequences that have nothing now."""
         self._idle: set[str] = set()
@@ -42,7 +43,7 @@ class SplitWatermarks:
 
     def begin(self, sequence: str) -> None:
         """Count rows to this sequence from now on."""
-        self._current = sequence
+        self.current = sequence
         if self._empty_since_ms:
             self._has_rows(sequence)
 
@@ -73,17 +74,12 @@ class SplitWatermarks:
     def _active(self) -> Iterable[int]:
         return (watermark for sequence, watermark in self._of.items() if sequence not in self._idle)
 
-    @property
-    def current(self) -> str:
-        """The sequence to which rows are counted."""
-        return self._current
-
     def advance(self, watermark_ms: int) -> int:
         """Advance the current sequence; return the watermark of the reader. A row that an operator in between emits
         later, when its sequence has been read, changes nothing.
         """
-        if watermark_ms > self._of.get(self._current, watermark_ms):
-            self._of[self._current] = watermark_ms
+        if watermark_ms > self._of.get(self.current, watermark_ms):
+            self._of[self.current] = watermark_ms
         return min(self._active() if self._idle else self._of.values(), default=watermark_ms)
 
     def of(self, sequence: str) -> int:

@@ -236,9 +236,9 @@ class MergingWindowOperator(WindowOperatorBase):
         self._index.codec.release(old_codes)
 
     def _forget_timers(self, keys: pa.Array, windows: Numbers, ends: Numbers) -> None:
-        self._timers.delete_event_time(keys, ends - 1, windows)
+        self._timers.event_time.delete(keys, ends - 1, windows)
         if self._spec.allowed_lateness_ms:
-            self._timers.delete_event_time(keys, self._clears_at(ends - 1), windows)
+            self._timers.event_time.delete(keys, self._clears_at(ends - 1), windows)
 
     def _clear(self, keys: pa.Array, windows: Numbers) -> None:
         """Remove sessions. One may be given twice, by its timer and by one with the lateness from before a restore."""

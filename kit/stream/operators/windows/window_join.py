@@ -101,7 +101,7 @@ class WindowJoinOperator(Operator):
         is_open = last_ms > self.context.current_watermark_ms
         rows, windows, last_ms = rows[is_open], windows[is_open], last_ms[is_open]
         keys = given.keys_of(batch, self.context.keyed_state.key_type)
-        self._timers.register_event_time(keys.take(pa.array(rows)), last_ms, windows)
+        self._timers.event_time.register(keys.take(pa.array(rows)), last_ms, windows)
         kept = distinct(rows, len(times))
         without_window = np.delete(times, kept)
         late = without_window[without_window <= self.context.current_watermark_ms]

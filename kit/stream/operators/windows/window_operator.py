@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kit.core.arguments.durations import settle_durations
 from kit.core.protocol.elements import MAX_WATERMARK_MS
-from kit.stream.backend.keys.slot_index import FEW_ROWS, lowest
+from kit.stream.backend.keys.slot_index import FEW_ROWS, extended, lowest
 from kit.stream.backend.picking import picked
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.aggregates import FirstRows, as_tuple
@@ -96,7 +96,7 @@ class WindowOperatorBase(Operator):
         if self._spec.allowed_lateness_ms and len(slots):
             keys, windows = self._table.keys(slots), cast(pa.Array, self._table.namespaces(slots))
             _, ends = self._bounds_in_ms(keys, windows.to_numpy())
-            self._timers.register_event_time(keys, self._clears_at(ends - 1), windows)
+            self._timers.event_time.register(keys, self._clears_at(ends - 1), windows)
 
     def windows(self) -> tuple[pa.Array, Times, Times, pa.Array]:
         """Return the key, start, end and contents of each open window."""
@@ -130,11 +130,11 @@ class WindowOperatorBase(Operator):
             return overdue
         times = [last_ms, self._clears_at(last_ms)] if self._spec.allowed_lateness_ms else [last_ms]
         if overdue is None:
-            self._timers.register_event_times(keys, times, windows)
+            self._timers.event_time.register_several(keys, times, windows)
             return None
         ahead = last_ms > self.context.current_watermark_ms
-        self._timers.register_event_time(*where(ahead, keys, last_ms, windows))
-        self._timers.register_event_times(keys, times[1:], windows)
+        self._timers.event_time.register(*where(ahead, keys, last_ms, windows))
+        self._timers.event_time.register_several(keys, times[1:], windows)
         return overdue
 
     def _set_aside(self, batch: pa.RecordBatch, times: Times, late: npt.NDArray[np.bool_]) -> None:
@@ -197,9 +197,7 @@ class WindowOperator(WindowOperatorBase):
         """
         size = int(slots.max()) + 1
         if size > len(self._registered):
-            longer = np.zeros(max(size, 2 * len(self._registered)), np.bool_)
-            longer[: len(self._registered)] = self._registered
-            self._registered = longer
+            self._registered = extended(self._registered, max(size, 2 * len(self._registered)))
         known = self._registered[slots] & self._table.is_entry(slots)
         self._registered[slots] = True
         return known
