@@ -733,14 +733,6 @@ SPARK: tuple[Row, ...] = (
         ByTest("spark/test_control.py::test_a_slot_of_another_epoch_is_refused"),
     ),
     (
-        "barrier-waits-its-turn",
-        "a barrier that may overtake is queued behind the batches on the wire",
-        "kit.hosts.spark.wire.channels:DataPlane.send",
-        "if not priority:",
-        "if not priority or True:",
-        ByTest("spark/test_channels.py::test_a_priority_event_overtakes_what_is_not_yet_written_and_says_what"),
-    ),
-    (
         "clock-follows-the-wall",
         "a slot's clock goes back when the machine's wall clock is set back",
         "kit.hosts.spark.driver.background:HostClock.__call__",

@@ -111,7 +111,7 @@ def _fields(frame: Frame | None) -> Iterator[Any]:
         ((MAGIC, VERSION + 1, FrameKind.EVENT, 0, 0, 0), "another version of the kit"),
         ((MAGIC, VERSION, 0, 0, 0, 0), "unknown kind 0"),
         ((MAGIC, VERSION, 99, 0, 0, 0), "unknown kind 99"),
-        ((MAGIC, VERSION, FrameKind.EVENT, 0x80, 0, 0), "EVENT frame with flags 0x80, allowed are 0x01"),
+        ((MAGIC, VERSION, FrameKind.EVENT, 0x80, 0, 0), "EVENT frame with flags 0x80, allowed are 0x00"),
         ((MAGIC, VERSION, FrameKind.CREDIT, 0, 0, 9), "CREDIT frame of 9 bytes, expected 8"),
         ((MAGIC, VERSION, FrameKind.END, 0, 0, 1), "END frame of 1 bytes, expected 0"),
         ((MAGIC, VERSION, FrameKind.CONTROL, 0, 5, 0), "names channel 5"),

@@ -5,12 +5,10 @@ credit when it has taken a buffer. The data plane only transports elements forwa
 same connection, because neither can block the other: a reader never waits, but puts all items into the *inbox*, whose
 length is bounded by the credits. So a channel without credit does not block other channels.
 
-The writer thread packs batches and the reader thread unpacks them. Order is kept within a channel. A priority event (an
-unaligned barrier) overtakes everything that its sender has not yet written. `send` returns the overtaken elements of
-its channel, so that the sender can include them in its snapshot. Data that is already in the kernel's buffers cannot be
-overtaken: it arrives before the event and belongs to the receiver.
+The writer thread packs batches and the reader thread unpacks them. Order is kept within a channel: an unaligned barrier
+overtakes buffers in the queues of the tasks, never here (`TaskHost`). Credits do not wait behind elements.
 
-Of two slots, the lower dials the higher. Elements of a channel within one slot go directly to the inbox, as objects.
+Of two slots, the lower dials the higher. Elements of a channel within one slot never come here.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-import pandas as pd
 import pyarrow as pa
 
 from kit.hosts.spark.wire.auth import Party, Purpose, Verdict, check_secret
@@ -34,7 +31,6 @@ from kit.hosts.spark.wire.wire import (
     BatchEncoder,
     Buffers,
     Frame,
-    FrameFlag,
     FrameKind,
     WireError,
     pack_credit,
@@ -52,12 +48,11 @@ class ElementArrived:
 
     channel: int
     element: Element
-    priority: bool = False
 
     def __repr__(self) -> str:
         element = self.element
         what = f"event of {len(element)} bytes" if isinstance(element, bytes) else f"{element.num_rows} rows"
-        return f"ElementArrived(channel={self.channel}, {what}{', priority' if self.priority else ''})"
+        return f"ElementArrived(channel={self.channel}, {what})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,32 +93,6 @@ class _Outgoing(NamedTuple):
     channel: int
     content: Any
     """RecordBatch, event bytes or number of credits."""
-    flags: int = 0
-
-
-@dataclass(slots=True)
-class _Traffic:
-    """Counters of one channel in one direction, written by one thread."""
-
-    batches: int = 0
-    rows: int = 0
-    bytes: int = 0
-    events: int = 0
-    credits: int = 0
-    """Credits granted by the receiver; the receiver counts them as it sends them, the sender as they arrive."""
-
-    def count(self, element: Element, size_bytes: int) -> None:
-        self.bytes += size_bytes
-        if isinstance(element, bytes):
-            self.events += 1
-        else:
-            self.batches += 1
-            self.rows += element.num_rows
-
-
-def _size_bytes(element: Element) -> int:
-    # Not `nbytes`: it lets other threads run meanwhile, which costs ten times as much as the count itself.
-    return len(element) if isinstance(element, bytes) else int(element.get_total_buffer_size())
 
 
 class _Peer:
@@ -140,7 +109,7 @@ class _Peer:
 
     def _pack(self, item: _Outgoing) -> Buffers:
         if item.kind is FrameKind.EVENT:
-            return pack_frame(FrameKind.EVENT, [item.content], item.channel, item.flags)
+            return pack_frame(FrameKind.EVENT, [item.content], item.channel)
         if item.kind is FrameKind.CREDIT:
             return pack_credit(item.channel, item.content)
         encoder = self._encoders.get(item.channel)
@@ -153,15 +122,14 @@ class _Peer:
         if frame.kind is FrameKind.CREDIT:
             self._plane._credit_arrived(self.slot, channel, unpack_credit(frame.payload))
         elif frame.kind is FrameKind.EVENT:
-            priority = bool(frame.flags & FrameFlag.PRIORITY)
-            self._plane._element_arrived(self.slot, channel, bytes(frame.payload), priority)
+            self._plane._element_arrived(self.slot, channel, bytes(frame.payload))
         elif frame.kind in (FrameKind.SCHEMA, FrameKind.BATCH):
             decoder = self._decoders.get(channel)
             if decoder is None:
                 decoder = self._decoders[channel] = BatchDecoder(channel)
             batch = decoder.decode(frame)
             if batch is not None:
-                self._plane._element_arrived(self.slot, channel, batch, False)
+                self._plane._element_arrived(self.slot, channel, batch)
         else:
             raise WireError(f"a {frame.kind.name} frame on a data connection")
 
@@ -204,7 +172,6 @@ class DataPlane:
         self._peers: dict[int, _Peer] = {}
         self._routes: dict[int, Route] = {}
         self._connected = False
-        self._traffic: dict[tuple[int, str], _Traffic] = {}
         self._listener = Listener(
             secret,
             Purpose.DATA,
@@ -238,11 +205,6 @@ class DataPlane:
         """
         deadline = time.monotonic() + timeout_s
         mine = {route.channel: route for route in routes if self.slot in (route.producer, route.consumer)}
-        for route in mine.values():
-            if route.producer == self.slot:
-                self._traffic[route.channel, "out"] = _Traffic()
-            if route.consumer == self.slot:
-                self._traffic[route.channel, "in"] = _Traffic()
         self._routes, self._connected = mine, True
         wanted = {slot for route in mine.values() for slot in (route.producer, route.consumer)} - {self.slot}
         me = Party(self.slot, self.epoch)
@@ -273,53 +235,30 @@ class DataPlane:
 
     # ---- sending -------------------------------------------------------------------------------------------------
 
-    def send(self, channel: int, element: Element, priority: bool = False) -> list[Element]:
-        """Send an element; return the elements that a priority event overtook on its channel, in order.
+    def send(self, channel: int, element: Element) -> None:
+        """Send an element. Raises KeyError if this slot does not send on the channel to another slot.
 
-        Raises KeyError if this slot does not send on the channel, ValueError if a batch has priority (only events can).
         Elements for a lost peer are discarded: the inbox reports the loss, and the epoch is over.
         """
-        if priority and not isinstance(element, bytes):
-            raise ValueError(f"channel {channel}: only an event can have priority, not a batch")
-        size_bytes = _size_bytes(element)
-        self._traffic[channel, "out"].count(element, size_bytes)
-        consumer = self._routes[channel].consumer
-        if consumer == self.slot:
-            self._element_arrived(self.slot, channel, element, priority)
-            return []
-        connection = self._peers[consumer].connection
-        if not isinstance(element, bytes):
-            connection.send(_Outgoing(FrameKind.BATCH, channel, element), size_bytes)
-            return []
-        if not priority:
-            connection.send(_Outgoing(FrameKind.EVENT, channel, element), size_bytes)
-            return []
-        event = _Outgoing(FrameKind.EVENT, channel, element, FrameFlag.PRIORITY)
-        return [item.content for item in connection.send_urgent(event, lambda item: item.channel == channel)]
+        connection = self._peers[self._routes[channel].consumer].connection
+        if isinstance(element, bytes):
+            connection.send(_Outgoing(FrameKind.EVENT, channel, element), len(element))
+        else:  # not `nbytes`: it lets other threads run meanwhile, which costs ten times as much as the size itself
+            connection.send(_Outgoing(FrameKind.BATCH, channel, element), int(element.get_total_buffer_size()))
 
     def grant(self, channel: int, credits: int) -> None:
         """Grant the channel's sender `credits` more buffers. Raises KeyError as `send` does."""
-        self._traffic[channel, "in"].credits += credits
-        producer = self._routes[channel].producer
-        if producer == self.slot:
-            self._credit_arrived(self.slot, channel, credits)
-        else:
-            self._peers[producer].connection.send_urgent(_Outgoing(FrameKind.CREDIT, channel, credits))
+        connection = self._peers[self._routes[channel].producer].connection
+        connection.send_urgent(_Outgoing(FrameKind.CREDIT, channel, credits))
 
     # ---- receiving (on readers' threads) -------------------------------------------------------------------------
 
-    def _element_arrived(self, slot: int, channel: int, element: Element, priority: bool) -> None:
+    def _element_arrived(self, slot: int, channel: int, element: Element) -> None:
         self._check(slot, channel, "in")
-        traffic = self._traffic.get((channel, "in"))
-        if traffic is not None:
-            traffic.count(element, _size_bytes(element))
-        self.inbox.put(ElementArrived(channel, element, priority))
+        self.inbox.put(ElementArrived(channel, element))
 
     def _credit_arrived(self, slot: int, channel: int, credits: int) -> None:
         self._check(slot, channel, "out")
-        traffic = self._traffic.get((channel, "out"))
-        if traffic is not None:
-            traffic.credits += credits
         self.inbox.put(CreditArrived(channel, credits))
 
     def _check(self, slot: int, channel: int, direction: str) -> None:
@@ -331,15 +270,6 @@ class DataPlane:
             raise WireError(f"slot {slot} used channel {channel}, which does not lead from it to slot {self.slot}")
 
     # ---- ending --------------------------------------------------------------------------------------------------
-
-    def counters(self) -> pd.DataFrame:
-        """Return the traffic since `connect` per channel and direction: batches, rows, bytes, events, credits."""
-        rows = [
-            (channel, direction, traffic.batches, traffic.rows, traffic.bytes, traffic.events, traffic.credits)
-            for (channel, direction), traffic in sorted(self._traffic.items())
-        ]
-        columns = ["channel", "direction", "batches", "rows", "bytes", "events", "credits"]
-        return pd.DataFrame(rows, columns=columns)
 
     def end(self, timeout_s: float = 10.0) -> bool:
         """End in good order: write everything that was sent, then END, and wait until the peers have ended too.

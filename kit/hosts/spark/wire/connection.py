@@ -151,16 +151,12 @@ class Connection:
                 self._ready.notify()
         return True
 
-    def send_urgent(self, item: Any, overtakes: Callable[[Any], bool] | None = None) -> list[Any]:
-        """Queue an item before all ordinary ones; return those among them that `overtakes` selects, in order."""
+    def send_urgent(self, item: Any) -> None:
+        """Queue an item before all ordinary ones, unless the connection no longer writes."""
         with self._ready:
-            if self._state is not WriteState.OPEN:
-                return []
-            if self._send_directly(item, 0):
-                return []
-            self._urgent.append((item, 0))
-            self._ready.notify()
-            return [] if overtakes is None else [queued for queued, _ in self._ordinary if overtakes(queued)]
+            if self._state is WriteState.OPEN and not self._send_directly(item, 0):
+                self._urgent.append((item, 0))
+                self._ready.notify()
 
     def _send_directly(self, item: Any, size_bytes: int) -> bool:
         """Write an item on the caller's thread if it is small and the queue is empty."""
@@ -186,7 +182,8 @@ class Connection:
     def _write_all(self) -> None:
         try:
             while (items := self._take()) is not None:
-                buffers = [buffer for item in items for buffer in self._pack_item(item)]
+                packed = (item.buffers if isinstance(item, _Leftover) else self._pack(item) for item in items)
+                buffers = [buffer for each in packed for buffer in each]
                 self._stream.send_buffers(buffers or _HEARTBEAT, _TRIES)
             if self._state is WriteState.ENDING:
                 self._stream.send_buffers(_END, _TRIES)
@@ -198,9 +195,6 @@ class Connection:
             self._stop()
         except Exception as error:
             self._break(f"cannot write: {type(error).__name__}: {error}")
-
-    def _pack_item(self, item: Any) -> Buffers:
-        return item.buffers if isinstance(item, _Leftover) else self._pack(item)
 
     def _take(self) -> list[Any] | None:
         """Return the items of the next write; an empty list if a heartbeat is due; None at the end."""

@@ -21,6 +21,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+from io import RawIOBase
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -66,8 +67,6 @@ class FrameKind(IntEnum):
 class FrameFlag(IntFlag):
     """The flags of a header."""
 
-    PRIORITY = 1
-    """The event overtook everything that its sender had not yet written on the channel."""
     SELF_CONTAINED = 2
     """The batch is a whole Arrow IPC stream (schema, dictionaries, batch): it has dictionary columns."""
 
@@ -87,7 +86,7 @@ FRAME_RULES = {
     FrameKind.CONTROL: FrameRule(None),
     FrameKind.SCHEMA: FrameRule(None, channel=True),
     FrameKind.BATCH: FrameRule(None, FrameFlag.SELF_CONTAINED, channel=True),
-    FrameKind.EVENT: FrameRule(None, FrameFlag.PRIORITY, channel=True),
+    FrameKind.EVENT: FrameRule(None, channel=True),
     FrameKind.CREDIT: FrameRule(_CREDIT.size, channel=True),
     FrameKind.HEARTBEAT: FrameRule(0),
     FrameKind.END: FrameRule(0),
@@ -302,13 +301,14 @@ def unpack_credit(payload: Any) -> int:
     return int(credits)
 
 
-class _PartsSink:
+class _PartsSink(RawIOBase):
     """A file object for Arrow that keeps the written buffers in a list, without copying the columns."""
-
-    closed = False
 
     def __init__(self) -> None:
         self.parts: Buffers = []
+
+    def writable(self) -> bool:
+        return True
 
     def write(self, part: Any) -> int:
         self.parts.append(part)
@@ -317,21 +317,6 @@ class _PartsSink:
     def take(self) -> Buffers:
         parts, self.parts = self.parts, []
         return parts
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def flush(self) -> None:
-        """Do nothing, because no data is buffered."""
-
-    def close(self) -> None:
-        """Do nothing, because there is nothing to close."""
 
 
 class BatchEncoder:
