@@ -18,21 +18,39 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from html import escape
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 from uuid import uuid4
+
+import pandas as pd
 
 from kit.core.arguments.allowed import expect
 from kit.core.arguments.signposts import JOB, RESTORE_PATH, no_attribute, takes
+from kit.core.protocol.commands import CompleteRequest
 from kit.core.protocol.events import (
     RequestCancel,
+    RequestCheckpoint,
+    RequestRescale,
+    RequestSavepoint,
+    RequestStop,
     StartJob,
 )
 from kit.core.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
-from kit.files.given import directory_given, existing_directory, flag_given, no_job, one_of, seconds_given
+from kit.core.protocol.words import Word
+from kit.core.trace.trace import Trace
+from kit.files.given import (
+    directory_given,
+    existing_directory,
+    flag_given,
+    no_job,
+    one_of,
+    path_given,
+    seconds_given,
+)
 from kit.files.job_failed import JobFailedError
 from kit.files.onlooker import in_notebook, progress_is_off
 from kit.files.output import begin_new_output, check_new_output, output_at_risk
@@ -46,10 +64,10 @@ from kit.hosts.spark.edge import (
     collected_directory,
     forget_collected,
     open_storage,
+    read_output,
 )
 from kit.hosts.spark.frames import staged
-from kit.hosts.spark.job_looks import JobLooks
-from kit.hosts.spark.job_requests import JobRequests
+from kit.hosts.spark.look import SparkFaults, SparkLook, path_of
 from kit.hosts.spark.progress import Progress, show_progress
 from kit.hosts.spark.signals import end_in_order, keep_jobs_on_interrupt
 from kit.hosts.spark.slot.slot import SlotTicket
@@ -58,13 +76,14 @@ from kit.hosts.spark.temporary import remove_directory, temporary_directory
 from kit.machines.coordinator.master_hooks import MasterHook
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.graph.parallelism import parallelism_of
 from kit.stream.operators.spec import shorten
 from kit.stream.operators.windows.late_rows import late_rows_counted
 from kit.stream.settings.parts import Parts
 from kit.why import Asking
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from kit.hosts.spark.driver.gang import SparkGang
     from kit.hosts.spark.driver.task_metrics import TaskMetrics
@@ -74,9 +93,13 @@ AT_ONCE_S = 1.0
 """The time that workers get to leave when the process is ending and cannot wait longer."""
 logger = logging.getLogger("kit.hosts.spark")
 SUBMIT_EVERY_S = 0.05
+Target = str | os.PathLike[str] | None
+"""A directory for a savepoint; None for `savepoint_directory`, or `savepoints` in the directory for checkpoints."""
+Widths = int | Mapping[str, int]
+"""Numbers of subtasks: one for all vertices that are as wide as the widest, or one per vertex, by name."""
 
 
-class SparkJob(JobRequests, JobLooks, Asking):
+class SparkJob(Asking):
     """A job that runs on Spark. `job` is a StreamEnvironment or a JobGraph; a session is created if `spark` is None.
 
     `restore_path` starts from a savepoint or retained checkpoint. `allow_non_restored_state` permits state that belongs
@@ -161,7 +184,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
             recording=self._recording or _kept_recording(record),
             staging=self._staging,
         )
-        self._asked = {}
+        self._asked: dict[int, Future[CompleteRequest]] = {}  # those sent without waiting for the answer, by number
         self._uses_spark = launch is None
         self._started = self._entered = False
         self._not_started = ""
@@ -211,7 +234,8 @@ class SparkJob(JobRequests, JobLooks, Asking):
         except JobFailedError as error:
             self._not_started = str(error)
             raise
-        self._begin_output()
+        if self._begins_anew and not self.job.settings.checkpoint.is_durable:
+            begin_new_output(self.job, self._output)  # with a durable store later: it may be of a run that can resume
         if self._staging is not None:
             self._staging.begin()
         if risk := output_at_risk(self.job):
@@ -228,11 +252,6 @@ class SparkJob(JobRequests, JobLooks, Asking):
             say(f"job {self.job.name} is started; {self._waits_for(others)}{_also(others)}")
         self._until_submitted()
         return self
-
-    def _begin_output(self) -> None:
-        """Prepare the output. With a durable store, old output is deleted later: it may be of a run that can resume."""
-        if self._begins_anew and not self.job.settings.checkpoint.is_durable:
-            begin_new_output(self.job, self._output)
 
     @property
     def _begins_anew(self) -> bool:
@@ -290,8 +309,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         """
         seconds_given("timeout_s", timeout_s)
         flag_given("progress", progress)
-        if not self._started:
-            raise RuntimeError(f"job {self.job.name} has not been started: call start()")
+        self._check_started()
         with self._minding_interrupts():
             if progress:
                 ended = show_progress(self._driver, timeout_s)
@@ -315,8 +333,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         seconds_given("timeout_s", timeout_s)
         if not isinstance(epoch, int) or isinstance(epoch, bool):
             raise TypeError(f"epoch is {epoch!r}, but must be a whole number; the first is 1")
-        if not self._started:
-            raise RuntimeError(f"job {self.job.name} has not been started: call start()")
+        self._check_started()
         driver = self._driver
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         with self._minding_interrupts(), waiting(self._waited_for):
@@ -327,6 +344,10 @@ class SparkJob(JobRequests, JobLooks, Asking):
                     self.wait()
                     raise RuntimeError(f"job {self.job.name} ended {self.status} before epoch {epoch} ran")
         return self
+
+    def _check_started(self) -> None:
+        if not self._started:
+            raise RuntimeError(f"job {self.job.name} has not been started: call start()")
 
     def _waited_for(self) -> tuple[str, str]:
         progress = Progress.of(self._driver)
@@ -361,6 +382,110 @@ class SparkJob(JobRequests, JobLooks, Asking):
             self.end_at_once()
             raise
         say(f"job {self.job.name} is {self.status}")
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    # Each is a request to the JobMaster, sent as soon as all tasks have run once. A call waits for the answer, or
+    # returns a number with which the answer can be looked up later.
+
+    @overload
+    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[True] = True) -> str: ...
+
+    @overload
+    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[False]) -> int: ...
+
+    def trigger_checkpoint(self, *, full: bool = False, wait: bool = True) -> str | int:
+        """Take a checkpoint now and return its path. Raises JobFailedError with the reason if it fails.
+
+        With `wait=False`, only send the request and return its number for `job.look.answer`. This also applies to
+        `savepoint`, `stop` and `rescale`.
+        """
+        flag_given("full", full)
+        return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
+
+    @overload
+    def savepoint(self, target: Target = None, *, wait: Literal[True] = True) -> str: ...
+
+    @overload
+    def savepoint(self, target: Target = None, *, wait: Literal[False]) -> int: ...
+
+    def savepoint(self, target: Target = None, *, wait: bool = True) -> str | int:
+        """Take a savepoint below `target` and return its path. Raises JobFailedError with the reason if it fails.
+
+        The default target is the `savepoint_directory` of the job's settings, or `savepoints` in their `directory`.
+        """
+        path = directory_given("target", target)
+        return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
+
+    @overload
+    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[True] = True) -> str: ...
+
+    @overload
+    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[False]) -> int: ...
+
+    def stop(self, target: Target = None, *, drain: bool = False, wait: bool = True) -> str | int:
+        """Stop the job with a savepoint below `target`; return its path once the job has ended.
+
+        `drain` first advances event time to its end, so that all windows fire. Raises JobFailedError if there is no
+        savepoint, in which case the job keeps running, or if the job failed after the savepoint was complete. The
+        error then names the savepoint.
+        """
+        path = directory_given("target", target)
+        flag_given("drain", drain)
+        try:
+            answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
+        except JobFailedError:
+            if self._driver.master.ending_as is not None:  # it failed after its savepoint, or was cancelled
+                self._driver.wait()
+            raise
+        if wait:
+            self.wait()
+        return answer
+
+    @overload
+    def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: Literal[True] = True) -> Self: ...
+
+    @overload
+    def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: Literal[False]) -> int: ...
+
+    def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: bool = True) -> Self | int:
+        """Continue at another parallelism, from a checkpoint that is taken for it now.
+
+        `parallelism` is one number for all vertices that are as wide as the widest, or one per vertex, by its name or
+        by the uid or name of an operator in it. Returns the job once all its tasks run again; with `wait=False`,
+        returns the number of the request.
+
+        Unless `at_once`, the job waits for the cooldown and the stabilization time (`RescaleConfig`) and then for its
+        next checkpoint. Raises ValueError for an invalid request, for example one for more slots than Spark has.
+        Raises JobFailedError if the job was not rescaled: it then keeps running unchanged, or has ended.
+        """
+        wanted = parallelism_of(self.job, parallelism)
+        flag_given("at_once", at_once)
+        if self._uses_spark:
+            from kit.hosts.spark.preflight import check_rescale
+
+            check_rescale(self.spark, self.job, wanted)
+        request = self._ask(lambda n: RequestRescale(request_id=n, parallelism=wanted, at_once=at_once), wait=wait)
+        return self if wait else int(request)
+
+    def dispose_savepoint(self, path: str | os.PathLike[str]) -> None:
+        """Delete a savepoint: its `_metadata` and its files. `kit.dispose_savepoint` needs no job for it.
+
+        Raises CheckpointInUseError for a checkpoint that this job may restore, and else what the function raises.
+        """
+        self._driver.dispose_savepoint(path_given("path", path))
+
+    def _ask(self, make: Callable[[int], Word], *, wait: bool) -> str | int:
+        flag_given("wait", wait)
+        self._check_started()
+        with waiting(self._waited_for):
+            self._driver.running.wait()
+        answer = self._driver.ask(make)
+        if wait:
+            return path_of(answer)
+        number = len(self._asked) + 1
+        self._asked[number] = answer
+        return number
 
     def cancel(self) -> str:
         """End the job without a savepoint and return its status."""
@@ -402,6 +527,77 @@ class SparkJob(JobRequests, JobLooks, Asking):
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self._cancel_interrupted()
         self.close()
+
+    # --- its current state: copies, so that reading never changes the job -------------------------------------------
+
+    @property
+    def status(self) -> str:
+        """The job's status: CREATED, RUNNING, RESTARTING, ... (see `kit.machines.job.status`)."""
+        return self._driver.master.status.name
+
+    @property
+    def ended(self) -> bool:
+        """True if the job has ended and nothing of it still runs."""
+        return self._driver.ended.is_set()
+
+    @property
+    def error(self) -> str:
+        """The reason why the job failed, could not be started, or last restarted; "" once it has completed a checkpoint
+        since then, or has ended successfully.
+        """
+        return str(self._driver.error or self._not_started or self._driver.last_failure)
+
+    @property
+    def spark_group(self) -> str:
+        """The group of its Spark job, as shown in Spark's UI."""
+        return "" if self._gang is None else self._gang.group
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of everything that has happened so far, except single buffers."""
+        with self._driver.lock:
+            return self._driver.trace[:]
+
+    def checkpoints(self) -> pd.DataFrame:
+        """Return one row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
+        with self._driver.lock:
+            return self._driver.master.checkpoints.statistics.to_pandas()
+
+    def output(self, sink: str = "") -> pd.DataFrame:
+        """Return all rows that a sink has committed so far.
+
+        `sink` is its path, the end of its path, or its uid; it may be omitted if the job has only one sink. Raises
+        ValueError, listing the sinks.
+        """
+        return read_output(self.job, self._output, sink)
+
+    def to_spark(self, sink: str = "", *, stream: bool = False) -> DataFrame:
+        """Return the rows that a sink has committed so far as a DataFrame of the job's Spark session.
+
+        `sink` is as for `output`. The DataFrame keeps these rows while the job continues. With `stream`, return a
+        streaming DataFrame of all rows, each once. Its batches end at checkpoints.
+
+            job.to_spark("totals").createOrReplaceTempView("totals")
+            job.to_spark("totals", stream=True).writeStream.option("checkpointLocation", path).toTable("totals")
+
+        Raises ValueError, listing the sinks, SchemaError for a column of a type that Spark does not have, and
+        RuntimeError if the job has no Spark session yet.
+        """
+        if self.spark is None:
+            raise RuntimeError(f"job {self.job.name} has no Spark session yet: call start(), or give SparkJob one")
+        from kit.hosts.spark.frames.output_frame import output_frame, output_stream
+
+        return (output_stream if stream else output_frame)(self.spark, self.job, self._output, sink)
+
+    @property
+    def look(self) -> SparkLook:
+        """Further information on the job: `job.look.meters()`, `.workers()`, `.statistics`, `.restores()`, ..."""
+        return SparkLook(self.job, self._driver, self._asked)
+
+    @property
+    def faults(self) -> SparkFaults:
+        """Faults that can be injected: `job.faults.kill(0)`."""
+        return SparkFaults(self._driver)
 
     if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
 
