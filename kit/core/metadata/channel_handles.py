@@ -97,7 +97,7 @@ def write_channels(out: DataOutput, side: ChannelSide, handles: tuple[Any, ...])
             )
         return
     if handles and layout is not ChannelLayout.TYPED:
-        handles = tuple(chain.from_iterable(_taken_apart(handle) for handle in handles))
+        handles = tuple(chain.from_iterable(handle.unmerge() for handle in handles))
     out.int32(len(handles))
     for handle in handles:
         if layout is ChannelLayout.TYPED:
@@ -138,11 +138,6 @@ def _read_contents(source: DataInput, side: ChannelSide) -> tuple[ChannelStateCo
     if source.pos != end:
         raise source.error(f"channel offsets that end {source.pos - end:+d} bytes off", f"their end at byte {end}")
     return tuple(contents)
-
-
-def _taken_apart(handle: Any) -> tuple[Any, ...]:
-    merged = isinstance(handle, MergedInputChannelStateHandle | MergedResultSubpartitionStateHandle)
-    return handle.unmerge() if merged else (handle,)
 
 
 def _write_typed(out: DataOutput, side: ChannelSide, handle: Any) -> None:

@@ -6,7 +6,7 @@ Source: `AbstractChannelStateHandle` and its classes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from kit.core.state.stream_handles import DelegatingStateObject, SizedStateObject, StreamStateHandle
 
@@ -42,8 +42,18 @@ class ChannelStateContent(Generic[ChannelInfoT]):
     size: int
 
 
+class ChannelStateHandle(SizedStateObject, DelegatingStateObject):
+    """The buffers of one channel. Source: `AbstractChannelStateHandle`."""
+
+    __slots__ = ()
+
+    def unmerge(self) -> tuple[Self, ...]:
+        """Return the handle itself: it is that of one channel."""
+        return (self,)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class InputChannelStateHandle(SizedStateObject, DelegatingStateObject):
+class InputChannelStateHandle(ChannelStateHandle):
     """Buffers that had arrived on one input channel. Source: `InputChannelStateHandle`.
 
     `subtask_index` is the subtask that took the snapshot. `size` is the size of this channel's buffers, each with its
@@ -62,7 +72,7 @@ class InputChannelStateHandle(SizedStateObject, DelegatingStateObject):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ResultSubpartitionStateHandle(SizedStateObject, DelegatingStateObject):
+class ResultSubpartitionStateHandle(ChannelStateHandle):
     """Buffers that had not yet left one result subpartition.
 
     The fields are those of the input handle. Source: `ResultSubpartitionStateHandle`.

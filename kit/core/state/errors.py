@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 
 class StateError(Exception):
     """Any error of keyed or operator state, or of the storage below it."""
@@ -71,7 +73,7 @@ class DamagedError(CheckpointError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy the error with its parts, as processes that exchange it do."""
-        return _damaged, (self.problem, self.at, self.advice, self.of, self.file)
+        return partial(DamagedError, of=self.of, file=self.file), (self.problem, self.at, self.advice)
 
     def about(self, what: str) -> DamagedError:
         """Return the same error with what the bytes are in front."""
@@ -90,7 +92,3 @@ class DamagedError(CheckpointError):
         if self.file:
             return self
         return DamagedError(self.problem, self.at + start, self.advice, of=self.of, file=name)
-
-
-def _damaged(problem: str, at: int, advice: str, of: tuple[str, ...], file: str) -> DamagedError:
-    return DamagedError(problem, at, advice, of=of, file=file)

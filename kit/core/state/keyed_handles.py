@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
-from kit.core.state.stream_handles import DelegatingStateObject, SizedStateObject, StateObject, StreamStateHandle
+from kit.core.state.stream_handles import (
+    CompositeStateHandle,
+    DelegatingStateObject,
+    SizedStateObject,
+    StateObject,
+    StreamStateHandle,
+)
 
 NO_OFFSET_SET = -1
 """The offset of a key group without state (`KeyGroupRangeOffsets.NO_OFFSET_SET`)."""
@@ -173,7 +179,7 @@ class HandleAndLocalPath(StateObject):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
+class IncrementalRemoteKeyedStateHandle(CompositeStateHandle, KeyedStateHandle):
     """The files of an LSM tree; only those in `shared_state` may also belong to earlier checkpoints.
 
     It is never cut on a rescale. In metadata written before 1.15, `checkpointed_size` equals `state_size` and
@@ -189,18 +195,9 @@ class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
     checkpointed_size: int
     state_handle_id: str | None = None
 
-    @property
-    def state_size(self) -> int:
-        """The size of all parts."""
-        return self.meta_state.state_size + sum(
-            part.state_size for part in chain(self.shared_state, self.private_state)
-        )
-
-    def files(self) -> Iterator[str]:
-        """Yield the files of all parts."""
-        yield from self.meta_state.files()
-        for part in chain(self.shared_state, self.private_state):
-            yield from part.files()
+    def handles(self) -> Iterator[StateObject]:
+        """Yield all parts."""
+        return chain((self.meta_state,), self.shared_state, self.private_state)
 
     def _label(self) -> str:
         return (
@@ -281,12 +278,11 @@ class ChangelogStateHandleStreamImpl(SizedStateObject, ChangelogStateHandle):
 
     def files(self) -> Iterator[str]:
         """Yield the files of all parts."""
-        for handle, _ in self.handles_and_offsets:
-            yield from handle.files()
+        return chain.from_iterable(handle.files() for handle, _ in self.handles_and_offsets)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ChangelogStateBackendHandle(KeyedStateHandle):
+class ChangelogStateBackendHandle(CompositeStateHandle, KeyedStateHandle):
     """A full state (`materialized`) and the changes since (`non_materialized`). Source:
     `ChangelogStateBackendHandleImpl`.
 
@@ -301,10 +297,9 @@ class ChangelogStateBackendHandle(KeyedStateHandle):
     checkpointed_size: int
     state_handle_id: str
 
-    @property
-    def state_size(self) -> int:
-        """The size of all parts."""
-        return sum(part.state_size for part in chain(self.materialized, self.non_materialized))
+    def handles(self) -> Iterator[StateObject]:
+        """Yield all parts."""
+        return chain(self.materialized, self.non_materialized)
 
     def intersection(self, key_group_range: KeyGroupRange) -> ChangelogStateBackendHandle | None:
         """Return the parts that overlap, each cut as far as possible."""
@@ -319,11 +314,6 @@ class ChangelogStateBackendHandle(KeyedStateHandle):
             non_materialized=tuple(part for part in delta if isinstance(part, ChangelogStateHandle)),
             key_group_range=common,
         )
-
-    def files(self) -> Iterator[str]:
-        """Yield the files of all parts."""
-        for part in chain(self.materialized, self.non_materialized):
-            yield from part.files()
 
 
 def _span(key_groups: KeyGroupRange) -> str:

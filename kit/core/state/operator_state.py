@@ -8,7 +8,7 @@ outside the operators comes from master hooks, as `MasterState`. Source: `Operat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -20,10 +20,11 @@ from kit.core.state.handles import (
     OutputStateHandle,
     StateObject,
 )
+from kit.core.state.stream_handles import CompositeStateHandle
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OperatorSubtaskState(StateObject):
+class OperatorSubtaskState(CompositeStateHandle):
     """The state of one subtask of one operator: a tuple of handles for each kind of state, possibly empty.
 
     In metadata the first four hold at most one handle; after a rescale a subtask gets handles of several old ones.
@@ -46,18 +47,14 @@ class OperatorSubtaskState(StateObject):
 
     def has_state(self) -> bool:
         """Return True if there is any handle."""
-        return bool(
-            self.managed_operator_state
-            or self.raw_operator_state
-            or self.managed_keyed_state
-            or self.raw_keyed_state
-            or self.input_channel_state
-            or self.result_subpartition_state
-        )
+        return any(self._kinds())
 
     def handles(self) -> Iterator[StateObject]:
         """Yield every handle, kind by kind."""
-        return chain(
+        return chain.from_iterable(self._kinds())
+
+    def _kinds(self) -> tuple[Sequence[StateObject], ...]:
+        return (
             self.managed_operator_state,
             self.raw_operator_state,
             self.managed_keyed_state,
@@ -67,11 +64,6 @@ class OperatorSubtaskState(StateObject):
         )
 
     @property
-    def state_size(self) -> int:
-        """Size of all handles, in bytes."""
-        return sum(handle.state_size for handle in self.handles())
-
-    @property
     def checkpointed_size(self) -> int:
         """Bytes that this checkpoint itself had to write for the subtask."""
         return sum(
@@ -79,22 +71,12 @@ class OperatorSubtaskState(StateObject):
             for handle in self.handles()
         )
 
-    def files(self) -> Iterator[str]:
-        """Yield the path of every file referred to; a file may appear more than once."""
-        return chain.from_iterable(handle.files() for handle in self.handles())
-
     def _label(self) -> str:
         if self.finished:
             return "finished"
-        kinds = {
-            "operator": self.managed_operator_state,
-            "raw operator": self.raw_operator_state,
-            "keyed": self.managed_keyed_state,
-            "raw keyed": self.raw_keyed_state,
-            "input": self.input_channel_state,
-            "output": self.result_subpartition_state,
-        }
-        return ", ".join([*(f"{len(handles)} {kind}" for kind, handles in kinds.items() if handles)] or ["empty"])
+        names = ("operator", "raw operator", "keyed", "raw keyed", "input", "output")
+        kinds = zip(names, self._kinds(), strict=True)
+        return ", ".join(f"{len(handles)} {name}" for name, handles in kinds if handles) or "empty"
 
 
 EMPTY_SUBTASK_STATE = OperatorSubtaskState()
@@ -102,7 +84,7 @@ FINISHED_SUBTASK_STATE = OperatorSubtaskState(finished=True)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OperatorState(StateObject):
+class OperatorState(CompositeStateHandle):
     """The state of one operator in a checkpoint: its subtasks' states by index, and its coordinator's.
 
     `operator_id` is 32 hex digits. Subtasks without an entry reported nothing. With `fully_finished`, all subtasks had
@@ -146,19 +128,10 @@ class OperatorState(StateObject):
             yield from state.handles()
 
     @property
-    def state_size(self) -> int:
-        """Size of all handles, in bytes."""
-        return sum(handle.state_size for handle in self.handles())
-
-    @property
     def checkpointed_size(self) -> int:
         """Bytes that this checkpoint itself had to write for the operator."""
         coordinator = self.coordinator_state.state_size if self.coordinator_state else 0
         return coordinator + sum(state.checkpointed_size for state in self.subtask_states.values())
-
-    def files(self) -> Iterator[str]:
-        """Yield the path of every file referred to; a file may appear more than once."""
-        return chain.from_iterable(handle.files() for handle in self.handles())
 
     def _label(self) -> str:
         if self.fully_finished:
@@ -178,7 +151,7 @@ def without_in_flight_data(state: OperatorState) -> OperatorState:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TaskStateSnapshot(StateObject):
+class TaskStateSnapshot(CompositeStateHandle):
     """The content of a task's acknowledgement: the state of each operator of its chain, by operator id.
 
     With `is_task_finished`, the task had processed all its input. With `is_task_deployed_as_finished`, it had already
@@ -193,19 +166,14 @@ class TaskStateSnapshot(StateObject):
         """Return True if there is anything to keep: a handle, or the mark that the task was deployed as finished."""
         return self.is_task_deployed_as_finished or any(state.has_state() for state in self.subtask_states.values())
 
-    @property
-    def state_size(self) -> int:
-        """Size of all handles, in bytes."""
-        return sum(state.state_size for state in self.subtask_states.values())
+    def handles(self) -> Iterator[StateObject]:
+        """Yield every handle, operator by operator."""
+        return chain.from_iterable(state.handles() for state in self.subtask_states.values())
 
     @property
     def checkpointed_size(self) -> int:
         """Bytes that this checkpoint itself had to write for the task."""
         return sum(state.checkpointed_size for state in self.subtask_states.values())
-
-    def files(self) -> Iterator[str]:
-        """Yield the path of every file referred to; a file may appear more than once."""
-        return chain.from_iterable(state.files() for state in self.subtask_states.values())
 
     def _label(self) -> str:
         return f"{len(self.subtask_states)} operators, {self.state_size} B{', finished' * self.is_task_finished}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import chain
 from typing import TYPE_CHECKING
 
 
@@ -30,6 +31,25 @@ class StateObject:
 
     def _label(self) -> str:
         return f"{self.state_size} B"
+
+
+class CompositeStateHandle(StateObject):
+    """State in several handles. Source: `CompositeStateHandle`."""
+
+    __slots__ = ()
+
+    def handles(self) -> Iterator[StateObject]:
+        """Yield every handle."""
+        raise NotImplementedError
+
+    @property
+    def state_size(self) -> int:
+        """Size of all handles, in bytes."""
+        return sum(handle.state_size for handle in self.handles())
+
+    def files(self) -> Iterator[str]:
+        """Yield the path of every file referred to; a file may appear more than once."""
+        return chain.from_iterable(handle.files() for handle in self.handles())
 
 
 class SizedStateObject(StateObject):

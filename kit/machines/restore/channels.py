@@ -13,8 +13,6 @@ from typing import TypeVar
 from kit.core.state.handles import (
     InputChannelStateHandle,
     InputStateHandle,
-    MergedInputChannelStateHandle,
-    MergedResultSubpartitionStateHandle,
     OutputStateHandle,
     ResultSubpartitionStateHandle,
 )
@@ -25,7 +23,6 @@ ChannelHandle = InputChannelStateHandle | ResultSubpartitionStateHandle
 """The buffers of one channel."""
 ChannelsHandle = InputStateHandle | OutputStateHandle
 """The buffers of one channel or, merged, of several."""
-_MERGED = (MergedInputChannelStateHandle, MergedResultSubpartitionStateHandle)
 
 
 def redistribute(old: Sequence[Sequence[T]], mapping: RescaleMappings, new_parallelism: int) -> list[tuple[T, ...]]:
@@ -44,10 +41,7 @@ def redistribute(old: Sequence[Sequence[T]], mapping: RescaleMappings, new_paral
 def unmerged(handles: Iterable[ChannelsHandle]) -> Iterator[ChannelHandle]:
     """Yield the handles, with merged ones split by channel."""
     for handle in handles:
-        if isinstance(handle, _MERGED):
-            yield from handle.unmerge()
-        else:
-            yield handle
+        yield from handle.unmerge()
 
 
 def port_of(handle: ChannelHandle) -> int:

@@ -167,7 +167,7 @@ def channel_state(metadata: CheckpointMetadata) -> pd.DataFrame:
             for side, found in (("input", state.input_channel_state), ("output", state.result_subpartition_state)):
                 for handle in found:
                     path = getattr(_delegate(handle), "path", None)
-                    for part in handle.unmerge() if hasattr(handle, "unmerge") else (handle,):
+                    for part in handle.unmerge():
                         place = channel_numbers(part.info)
                         rows.append((label(operator), subtask, side, *place, len(part.offsets), part.size, path))
     columns = ["operator", "subtask", "side", "gate", "channel", "buffers", "bytes", "file"]

@@ -128,7 +128,7 @@ def _sides(metadata: CheckpointMetadata, source: StateBytes, kind: str) -> list[
         for subtask, state in sorted(operator.subtask_states.items()):
             for handle in getattr(state, kind):
                 stream = source.stream(handle.delegate)
-                for part in handle.unmerge() if hasattr(handle, "unmerge") else (handle,):
+                for part in handle.unmerge():
                     number, channel = channel_numbers(part.info)
                     place = (subtask, channel) if kind == "input_channel_state" else (channel, subtask)
                     held = b"".join(_buffer(stream, offset) for offset in part.offsets)

@@ -10,20 +10,15 @@ Follows `SequentialChannelStateReaderImpl` and `ChannelStateChunkReader`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
 from kit.core.protocol.elements import DataElement
 from kit.core.protocol.snapshots import RestoredPart
-from kit.core.state.channel_handles import (
-    InputChannelStateHandle,
-    MergedInputChannelStateHandle,
-    MergedResultSubpartitionStateHandle,
-    ResultSubpartitionStateHandle,
-)
 from kit.core.state.errors import StateRestoreError
-from kit.core.state.handles import StreamStateHandle
+from kit.core.state.handles import InputChannelStateHandle, ResultSubpartitionStateHandle, StreamStateHandle
 from kit.core.state.rescale_mappings import NO_RESCALE, InflightDataRescalingDescriptor
 from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer, Source
 from kit.machines.channel.recovered_state_handlers import (
@@ -130,7 +125,7 @@ class SequentialChannelStateReader:
                 source = pa.BufferReader(data)
                 self._serializer.read_header(source)
                 offsets = [(offset, handle) for handle in handles for offset in handle.offsets]
-                for offset, handle in sorted(offsets, key=_offset):
+                for offset, handle in sorted(offsets, key=itemgetter(0)):
                     chunks.read_chunk(source, offset, handler, handle.info, handle.subtask_index)
             except StateRestoreError as error:
                 stream = handles[0].delegate
@@ -140,25 +135,15 @@ class SequentialChannelStateReader:
         return f"SequentialChannelStateReader({len(self._parts)} parts)"
 
 
-def _offset(entry: tuple[int, _Handle]) -> int:
-    return entry[0]
-
-
 def _by_stream(parts: Iterable[RestoredPart]) -> list[tuple[Any, list[_Handle]]]:
     """Return the handles of each stream, with its bytes, in the order in which the streams first appear."""
     streams: dict[StreamStateHandle, tuple[Any, list[_Handle]]] = {}
     seen: set[tuple[Any, int]] = set()
     for part in parts:
-        for handle in _unmerged(part.handle):
+        for handle in part.handle.unmerge():
             channel = (handle.info, handle.subtask_index)
             if channel in seen:
                 raise StateRestoreError(f"{handle!r} is the second of its channel: its buffers would lose their order")
             seen.add(channel)
             streams.setdefault(handle.delegate, (part.data, []))[1].append(handle)
     return list(streams.values())
-
-
-def _unmerged(handle: Any) -> tuple[_Handle, ...]:
-    if isinstance(handle, MergedInputChannelStateHandle | MergedResultSubpartitionStateHandle):
-        return handle.unmerge()
-    return (handle,)
