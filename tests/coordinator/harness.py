@@ -276,8 +276,8 @@ class Harness:
             case commands.InitializeLocation(checkpoint_id=checkpoint_id):
                 self.give(events.LocationInitialized(checkpoint_id=checkpoint_id, location=f"chk-{checkpoint_id}"))
             case commands.ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id, operator_id=operator_id):
-                if self.coordinator.expects_coordinator_snapshot(checkpoint_id, operator_id):
-                    self.coordinator.on_coordinator_snapshot(checkpoint_id, operator_id, b"coordinator")
+                if self.coordinator.trigger.expects_coordinator_snapshot(checkpoint_id, operator_id):
+                    self.coordinator.trigger.on_coordinator_snapshot(checkpoint_id, operator_id, b"coordinator")
             case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
                 self.give(
                     events.MasterHookTriggered(checkpoint_id=checkpoint_id, hook=hook, version=3, state=hook.encode())

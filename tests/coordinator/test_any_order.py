@@ -119,7 +119,7 @@ class AnyOrder(RuleBasedStateMachine):
             case commands.InitializeLocation(checkpoint_id=checkpoint_id):
                 self.job.give(events.LocationFailed(checkpoint_id=checkpoint_id, error=error))
             case commands.ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id):
-                self.job.coordinator.on_coordinator_snapshot_failed(checkpoint_id, operator_id("source"), error)
+                self.job.coordinator.trigger.on_coordinator_snapshot_failed(checkpoint_id, operator_id("source"), error)
             case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
                 self.job.give(events.MasterHookFailed(checkpoint_id=checkpoint_id, hook=hook, error=error))
             case commands.WriteMetadata(checkpoint_id=checkpoint_id):

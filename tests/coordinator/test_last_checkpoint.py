@@ -27,7 +27,7 @@ def covering(job: Harness, *ended: str) -> int:
 def finish(job: Harness, *tasks: str) -> None:
     for task in tasks:
         job.states[task] = ExecutionState.FINISHED
-        job.coordinator.task_finished()
+        job.coordinator.trigger.go_on()
 
 
 def test_a_checkpoint_that_covers_the_end_of_all_tasks_is_the_last() -> None:

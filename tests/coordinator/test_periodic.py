@@ -24,65 +24,65 @@ def times(job: Harness) -> list[int]:
 def test_during_a_backlog_the_other_interval_holds() -> None:
     job_ = job(250)
     job_.wait(150)
-    job_.coordinator.set_is_processing_backlog(A, True)
+    job_.coordinator.periodic.set_is_processing_backlog(A, True)
     job_.wait(650)
     assert times(job_) == [100, 200, 450, 700]
-    job_.coordinator.set_is_processing_backlog(A, False)
+    job_.coordinator.periodic.set_is_processing_backlog(A, False)
     job_.wait(250)
     assert times(job_) == [900, 1_000]
 
 
 def test_a_trigger_that_is_due_sooner_stays_when_the_backlog_ends() -> None:
     job_ = job(250)
-    job_.coordinator.set_is_processing_backlog(A, True)
+    job_.coordinator.periodic.set_is_processing_backlog(A, True)
     job_.wait(300)
-    job_.coordinator.set_is_processing_backlog(A, False)
+    job_.coordinator.periodic.set_is_processing_backlog(A, False)
     job_.wait(200)
     assert times(job_) == [100, 350, 450]
 
 
 def test_without_the_setting_a_backlog_changes_nothing() -> None:
     job_ = job(None)
-    job_.coordinator.set_is_processing_backlog(A, True)
+    job_.coordinator.periodic.set_is_processing_backlog(A, True)
     job_.wait(350)
     assert times(job_) == [100, 200, 300]
 
 
 def test_a_backlog_may_stop_checkpoints_until_the_last_source_is_through() -> None:
     job_ = job(0)
-    job_.coordinator.set_is_processing_backlog(A, True)
-    job_.coordinator.set_is_processing_backlog(B, True)
+    job_.coordinator.periodic.set_is_processing_backlog(A, True)
+    job_.coordinator.periodic.set_is_processing_backlog(B, True)
     job_.wait(1_000)
-    job_.coordinator.set_is_processing_backlog(A, False)
+    job_.coordinator.periodic.set_is_processing_backlog(A, False)
     job_.wait(1_000)
     assert times(job_) == []
-    job_.coordinator.set_is_processing_backlog(B, False)
+    job_.coordinator.periodic.set_is_processing_backlog(B, False)
     job_.wait(250)
     assert times(job_) == [2_100, 2_200]
 
 
 def test_a_backlog_known_before_the_first_trigger_holds_from_the_beginning() -> None:
     job_ = Harness(interval_ms=100, interval_during_backlog_ms=0)
-    job_.coordinator.set_is_processing_backlog(A, True)
+    job_.coordinator.periodic.set_is_processing_backlog(A, True)
     job_.coordinator.start_checkpoint_scheduler()
     job_.wait(500)
-    job_.coordinator.set_is_processing_backlog(A, False)
+    job_.coordinator.periodic.set_is_processing_backlog(A, False)
     job_.wait(100)
     assert times(job_) == [600]
 
 
 def test_a_user_may_ask_for_a_checkpoint_during_a_backlog() -> None:
     job_ = job(0)
-    job_.coordinator.set_is_processing_backlog(A, True)
+    job_.coordinator.periodic.set_is_processing_backlog(A, True)
     checkpoint_id = job_.trigger()
     assert job_.pending() == [checkpoint_id]
 
 
 def test_the_end_of_a_backlog_starts_nothing_that_was_stopped() -> None:
     job_ = job(0)
-    job_.coordinator.set_is_processing_backlog(A, True)
+    job_.coordinator.periodic.set_is_processing_backlog(A, True)
     job_.coordinator.stop_checkpoint_scheduler()
-    job_.coordinator.set_is_processing_backlog(A, False)
+    job_.coordinator.periodic.set_is_processing_backlog(A, False)
     job_.wait(500)
     assert times(job_) == []
     job_.coordinator.start_checkpoint_scheduler()

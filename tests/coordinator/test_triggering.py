@@ -380,10 +380,13 @@ def test_an_operator_coordinator_is_not_asked_for_an_aborted_checkpoint() -> Non
     job.answer(commands.AllocateCheckpointId)
     job.answer(commands.InitializeLocation)
     [turn] = job.take(commands.ScheduleCoordinatorCheckpoint)
-    assert job.coordinator.expects_coordinator_snapshot(turn.checkpoint_id, turn.operator_id)
+    assert job.coordinator.trigger.expects_coordinator_snapshot(turn.checkpoint_id, turn.operator_id)
     job.coordinator.abort_pending_checkpoints(Reason.JOB_FAILOVER_REGION)
-    assert not job.coordinator.expects_coordinator_snapshot(turn.checkpoint_id, turn.operator_id)
-    assert job.coordinator.on_coordinator_snapshot(turn.checkpoint_id, turn.operator_id, b"late").name == "DISCARDED"
+    assert not job.coordinator.trigger.expects_coordinator_snapshot(turn.checkpoint_id, turn.operator_id)
+    assert (
+        job.coordinator.trigger.on_coordinator_snapshot(turn.checkpoint_id, turn.operator_id, b"late").name
+        == "DISCARDED"
+    )
     assert job.triggered() == []
 
 
@@ -392,7 +395,7 @@ def test_a_failing_operator_coordinator_fails_the_checkpoint() -> None:
     request = job.request()
     job.answer(commands.AllocateCheckpointId)
     job.answer(commands.InitializeLocation)
-    job.coordinator.on_coordinator_snapshot_failed(1, operator_id("source"), "no splits left to tell")
+    job.coordinator.trigger.on_coordinator_snapshot_failed(1, operator_id("source"), "no splits left to tell")
     assert "no splits left to tell" in job.errors()[request]
     assert job.pending() == []
 
@@ -527,7 +530,7 @@ def test_operator_coordinators_come_before_hooks_and_hooks_before_tasks() -> Non
     turns = job.take(commands.ScheduleCoordinatorCheckpoint)
     for turn in turns:
         assert job.take(commands.TriggerMasterHook) == []
-        job.coordinator.on_coordinator_snapshot(1, turn.operator_id, None)
+        job.coordinator.trigger.on_coordinator_snapshot(1, turn.operator_id, None)
     assert len(turns) == 2
     assert job.triggered() == []
     assert job.answer(commands.TriggerMasterHook)

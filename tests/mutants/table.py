@@ -238,8 +238,8 @@ TASK: tuple[Row, ...] = (
         "end-of-data-not-reported",
         "nobody hears that a task has seen all its input, so nobody begins the last checkpoint",
         "kit.machines.task.stream_task:StreamTask._end_data",
-        "self.emit(TaskStateChanged(task=self.name, attempt=self.attempt, state=self.state, end_of_data=True))",
-        "pass",
+        "state=self.state, end_of_data=True)",
+        "state=self.state)",
         EXPLORE,
     ),
     (

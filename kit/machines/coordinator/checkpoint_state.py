@@ -71,38 +71,19 @@ _TRIGGERING = frozenset(
 _COMPLETING = frozenset({CheckpointState.ACKNOWLEDGED, CheckpointState.WRITING, CheckpointState.STORING})
 _DISPOSED = frozenset({CheckpointState.STORING, CheckpointState.COMPLETED, CheckpointState.ABORTED})
 
+_IS_ABORTED = {CheckpointEvent.ABORT: CheckpointState.ABORTED}
+
 TRANSITIONS = Transitions(
     "a checkpoint",
     CheckpointState.LOCATING,
     {
-        CheckpointState.LOCATING: {
-            CheckpointEvent.LOCATED: CheckpointState.COORDINATORS,
-            CheckpointEvent.ABORT: CheckpointState.ABORTED,
-        },
-        CheckpointState.COORDINATORS: {
-            CheckpointEvent.COORDINATORS_ACKED: CheckpointState.HOOKS,
-            CheckpointEvent.ABORT: CheckpointState.ABORTED,
-        },
-        CheckpointState.HOOKS: {
-            CheckpointEvent.HOOKS_ACKED: CheckpointState.TRIGGERING,
-            CheckpointEvent.ABORT: CheckpointState.ABORTED,
-        },
-        CheckpointState.TRIGGERING: {
-            CheckpointEvent.TRIGGERED: CheckpointState.COLLECTING,
-            CheckpointEvent.ABORT: CheckpointState.ABORTED,
-        },
-        CheckpointState.COLLECTING: {
-            CheckpointEvent.TASKS_ACKED: CheckpointState.ACKNOWLEDGED,
-            CheckpointEvent.ABORT: CheckpointState.ABORTED,
-        },
-        CheckpointState.ACKNOWLEDGED: {
-            CheckpointEvent.FINALIZED: CheckpointState.WRITING,
-            CheckpointEvent.ABORT: CheckpointState.ABORTED,
-        },
-        CheckpointState.WRITING: {
-            CheckpointEvent.WRITTEN: CheckpointState.STORING,
-            CheckpointEvent.ABORT: CheckpointState.ABORTED,
-        },
+        CheckpointState.LOCATING: {CheckpointEvent.LOCATED: CheckpointState.COORDINATORS, **_IS_ABORTED},
+        CheckpointState.COORDINATORS: {CheckpointEvent.COORDINATORS_ACKED: CheckpointState.HOOKS, **_IS_ABORTED},
+        CheckpointState.HOOKS: {CheckpointEvent.HOOKS_ACKED: CheckpointState.TRIGGERING, **_IS_ABORTED},
+        CheckpointState.TRIGGERING: {CheckpointEvent.TRIGGERED: CheckpointState.COLLECTING, **_IS_ABORTED},
+        CheckpointState.COLLECTING: {CheckpointEvent.TASKS_ACKED: CheckpointState.ACKNOWLEDGED, **_IS_ABORTED},
+        CheckpointState.ACKNOWLEDGED: {CheckpointEvent.FINALIZED: CheckpointState.WRITING, **_IS_ABORTED},
+        CheckpointState.WRITING: {CheckpointEvent.WRITTEN: CheckpointState.STORING, **_IS_ABORTED},
         CheckpointState.STORING: {
             CheckpointEvent.STORED: CheckpointState.COMPLETED,
             CheckpointEvent.NOT_STORED: CheckpointState.ABORTED,

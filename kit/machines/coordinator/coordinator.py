@@ -35,7 +35,7 @@ from kit.machines.coordinator.completed.completed_checkpoint_store import Comple
 from kit.machines.coordinator.completing import CheckpointCompletion
 from kit.machines.coordinator.context import CheckpointStatsListener, CoordinatorContext
 from kit.machines.coordinator.ledger import CheckpointLedger, timeout_timer
-from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
+from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint
 from kit.machines.coordinator.periodic import PERIODIC_TIMER, PeriodicTrigger
 from kit.machines.coordinator.request_decider import CheckpointTriggerRequest, create_request_decider
 from kit.machines.coordinator.restore_point import CheckpointRestore
@@ -147,24 +147,6 @@ class CheckpointCoordinator:
                 self.ledger.abort(checkpoint, CheckpointException(CheckpointFailureReason.CHECKPOINT_EXPIRED))
                 return
 
-    def on_coordinator_snapshot(
-        self, checkpoint_id: int, operator_id: str, state: bytes | None
-    ) -> TaskAcknowledgeResult:
-        """Take the snapshot of an operator coordinator, None if it has none."""
-        return self.trigger.on_coordinator_snapshot(checkpoint_id, operator_id, state)
-
-    def on_coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
-        """Handle an operator coordinator that could not take a snapshot."""
-        self.trigger.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
-
-    def expects_coordinator_snapshot(self, checkpoint_id: int, operator_id: str) -> bool:
-        """Return False if the checkpoint is already over; for the handler of `CheckpointOperatorCoordinator`."""
-        return self.trigger.expects_coordinator_snapshot(checkpoint_id, operator_id)
-
-    def task_finished(self) -> None:
-        """Trigger a checkpoint that waits for a task to finish; called when one has finished."""
-        self.trigger.go_on()
-
     # --- periodic checkpoints -------------------------------------------------------------------------------------
 
     def start_checkpoint_scheduler(self) -> None:
@@ -185,14 +167,10 @@ class CheckpointCoordinator:
         self.periodic.stop()
         self._abort_all(CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND, why))
 
-    def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """Handle a source's report that it processes a backlog, or no longer does; a backlog changes the interval."""
-        self.periodic.set_is_processing_backlog(operator_id, is_processing)
+    # --- requests -------------------------------------------------------------------------------------------------
 
     def _request_periodic(self) -> None:
         self._request(self.job.properties, periodic=True)
-
-    # --- requests -------------------------------------------------------------------------------------------------
 
     def _on_request_checkpoint(self, event: events.RequestCheckpoint) -> None:
         """Request a checkpoint for the user. Flink: `CheckpointCoordinator.triggerCheckpoint`."""

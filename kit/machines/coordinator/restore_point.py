@@ -20,13 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kit.core.metadata import CheckpointMetadata, read_metadata
-from kit.core.protocol.commands import (
-    DiscardState,
-    RemoveStored,
-    ResetMasterHooks,
-    SetCheckpointIdCounter,
-    StoreCheckpoint,
-)
+from kit.core.protocol import commands
 from kit.core.protocol.properties import CheckpointProperties, RecoveryClaimMode
 from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.core.protocol.words import ProtocolError
@@ -70,10 +64,12 @@ class CheckpointRestore:
         completed = self._completed(metadata, claim_mode, location, path)
         _, discards = self._ledger.store.add(completed)
         self._ledger.discard(discards, "CheckpointSubsumed")
-        self._context.emit(SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
+        self._context.emit(commands.SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
         if self._ledger.store.is_durable:
             self._context.emit(
-                StoreCheckpoint(checkpoint_id=completed.checkpoint_id, metadata_path=path, claim_mode=claim_mode)
+                commands.StoreCheckpoint(
+                    checkpoint_id=completed.checkpoint_id, metadata_path=path, claim_mode=claim_mode
+                )
             )
         return completed
 
@@ -135,12 +131,12 @@ class CheckpointRestore:
     def _finish_deleting(self, stored: StoredCheckpoint) -> None:
         checkpoint_id = stored.checkpoint_id
         if stored.is_owned:
-            discard = DiscardState(
+            discard = commands.DiscardState(
                 paths=(), location=stored.location, checkpoint_id=checkpoint_id, everything=True, stored=True
             )
             self._ledger.clean(discard)
         else:
-            self._context.emit(RemoveStored(checkpoint_id=checkpoint_id))
+            self._context.emit(commands.RemoveStored(checkpoint_id=checkpoint_id))
 
     def _check_finished(self, metadata: CheckpointMetadata) -> None:
         job = self._job.graph.job_graph
@@ -201,7 +197,7 @@ class CheckpointRestore:
         hooks = self._job.hooks
         if latest is None:
             if hooks:
-                self._context.emit(ResetMasterHooks())
+                self._context.emit(commands.ResetMasterHooks())
             return bool(hooks)
         command = restore_command(
             hooks, latest.checkpoint_id, latest.master_states, allow_unmatched=allow_non_restored_state

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kit.core.protocol.messages import CheckpointMetrics, InitializationMetrics
@@ -122,12 +123,8 @@ class CheckpointStats:
 
     def complete(self, at_ms: int, path: str, metadata_size: int) -> None:
         """Complete the checkpoint, which is at `path`."""
-        self.status, self.ended_at_ms, self.path, self.metadata_size = (
-            CheckpointStatus.COMPLETED,
-            at_ms,
-            path,
-            metadata_size,
-        )
+        self.status, self.ended_at_ms = CheckpointStatus.COMPLETED, at_ms
+        self.path, self.metadata_size = path, metadata_size
         self._changed()
 
     def fail(self, at_ms: int, failure: str) -> None:
@@ -368,17 +365,7 @@ class CheckpointStatsSnapshot:
                 stats.status.name,
                 stats.triggered_at_ms,
                 pd.NA if stats.duration_ms == NOT_YET else stats.duration_ms,
-                stats.acked,
-                stats.total,
-                stats.checkpointed_size,
-                stats.state_size,
-                stats.processed_data,
-                stats.persisted_data,
-                stats.metadata_size,
-                stats.unaligned,
-                stats.discarded,
-                stats.path,
-                stats.failure,
+                *attrgetter(*_FIGURES)(stats),
             )
             for stats in self.checkpoints
         ]
@@ -390,12 +377,7 @@ class CheckpointStatsSnapshot:
         return pd.DataFrame(rows, columns=_COLUMNS).astype({"duration_ms": "Int64"})
 
 
-_COLUMNS = (
-    "id",
-    "kind",
-    "status",
-    "triggered_at_ms",
-    "duration_ms",
+_FIGURES = (
     "acked",
     "total",
     "checkpointed_size",
@@ -408,6 +390,7 @@ _COLUMNS = (
     "path",
     "failure",
 )
+_COLUMNS = ("id", "kind", "status", "triggered_at_ms", "duration_ms", *_FIGURES)
 
 
 class CheckpointStatsTracker:

@@ -21,21 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kit.core.protocol.commands import (
-    AllocateCheckpointId,
-    DiscardState,
-    InitializeLocation,
-    ScheduleCoordinatorCheckpoint,
-    TriggerMasterHook,
-)
-from kit.core.protocol.events import (
-    CheckpointIdAllocated,
-    CheckpointIdFailed,
-    LocationFailed,
-    LocationInitialized,
-    MasterHookFailed,
-    MasterHookTriggered,
-)
+from kit.core.protocol import commands, events
 from kit.core.protocol.messages import TriggerTaskCheckpoint
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.properties import FULL_CHECKPOINT
@@ -105,7 +91,7 @@ class CheckpointTrigger:
         self._ledger.note(
             "TriggeringStarted", request=request.label, trigger=[task.task for task in plan.tasks_to_trigger]
         )
-        self._context.emit(AllocateCheckpointId())
+        self._context.emit(commands.AllocateCheckpointId())
 
     def _check_global_state(self, request: CheckpointTriggerRequest) -> None:
         """Raise CheckpointException if no checkpoint may start at present.
@@ -118,7 +104,7 @@ class CheckpointTrigger:
         if request.periodic and not self._periodic.is_scheduling:
             raise CheckpointException(CheckpointFailureReason.PERIODIC_SCHEDULER_SHUTDOWN)
 
-    def on_id_allocated(self, event: CheckpointIdAllocated) -> None:
+    def on_id_allocated(self, event: events.CheckpointIdAllocated) -> None:
         """Create the pending checkpoint with the allocated id, and ask for its directory.
 
         Flink: `initializeCheckpoint`, which in 1.11 allocates the id and the location in one step.
@@ -140,7 +126,7 @@ class CheckpointTrigger:
         base = not (self._base_initialized or chosen.request.properties.is_savepoint)
         self._base_initialized |= base
         self._context.emit(
-            InitializeLocation(
+            commands.InitializeLocation(
                 checkpoint_id=event.checkpoint_id,
                 properties=chosen.request.properties,
                 target=chosen.request.target,
@@ -167,7 +153,7 @@ class CheckpointTrigger:
             stats,
         )
 
-    def on_id_failed(self, event: CheckpointIdFailed) -> None:
+    def on_id_failed(self, event: events.CheckpointIdFailed) -> None:
         """Give up the request, because no id could be allocated."""
         self.give_up(CheckpointException(CheckpointFailureReason.IO_EXCEPTION, event.error))
 
@@ -184,7 +170,7 @@ class CheckpointTrigger:
         checkpoint = self._ledger.pending.get(checkpoint_id)
         return checkpoint if checkpoint is not None and checkpoint.state.is_triggering else None
 
-    def on_location_initialized(self, event: LocationInitialized) -> None:
+    def on_location_initialized(self, event: events.LocationInitialized) -> None:
         """Give the operator coordinators their turn, now that the directory exists; a late directory is deleted.
 
         Flink: `OperatorCoordinatorCheckpoints.triggerAndAcknowledgeAllCoordinatorCheckpointsWithCompletion` and
@@ -193,15 +179,17 @@ class CheckpointTrigger:
         ledger, checkpoint_id = self._ledger, event.checkpoint_id
         checkpoint = ledger.pending.get(checkpoint_id)
         if checkpoint is None and not ledger.is_completed(checkpoint_id):
-            ledger.clean(DiscardState(paths=(), location=event.location, checkpoint_id=checkpoint_id))
+            ledger.clean(commands.DiscardState(paths=(), location=event.location, checkpoint_id=checkpoint_id))
         if checkpoint is None or checkpoint.state is not CheckpointState.LOCATING:
             return
         checkpoint.located(event.location)
         for operator_id in checkpoint.not_yet_acked_coordinators:
-            self._context.emit(ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id, operator_id=operator_id))
+            self._context.emit(
+                commands.ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id, operator_id=operator_id)
+            )
         self._go_on(checkpoint)
 
-    def on_location_failed(self, event: LocationFailed) -> None:
+    def on_location_failed(self, event: events.LocationFailed) -> None:
         """Abort the checkpoint, because there is no directory."""
         self._abort(event.checkpoint_id, event.reason, event.error)
 
@@ -235,7 +223,7 @@ class CheckpointTrigger:
         detail = f"The coordinator of operator {operator_id} failed: {error}"
         self._abort(checkpoint_id, CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, detail)
 
-    def on_hook_triggered(self, event: MasterHookTriggered) -> None:
+    def on_hook_triggered(self, event: events.MasterHookTriggered) -> None:
         """Take a master hook's state, or None."""
         checkpoint = self._on_its_way(event.checkpoint_id)
         if checkpoint is None:
@@ -247,7 +235,7 @@ class CheckpointTrigger:
             )
             self._go_on(checkpoint)
 
-    def on_hook_failed(self, event: MasterHookFailed) -> None:
+    def on_hook_failed(self, event: events.MasterHookFailed) -> None:
         """Abort the checkpoint, if it is not over, because a master hook failed."""
         self._abort(event.checkpoint_id, CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, event.error)
 
@@ -271,7 +259,7 @@ class CheckpointTrigger:
         """Call every master hook; without any, continue with the tasks. Flink: `snapshotMasterState`."""
         for hook in self._job.hooks:
             self._context.emit(
-                TriggerMasterHook(
+                commands.TriggerMasterHook(
                     checkpoint_id=checkpoint.checkpoint_id, hook=hook, timestamp_ms=checkpoint.timestamp_ms
                 )
             )

@@ -18,7 +18,8 @@ A failure takes this path: `TaskStateChanged(FAILED)` or `SlotLost` leads to `_o
 checkpoints, asks the restart strategy and emits `StopEpoch`. After `EpochEnded` and the delay, `_restore` and
 `_deploy_when_restored` reset the operator coordinators and emit `StartEpoch` and a `DeployTask` for every task. A
 failure that recurs ends the job (`kit.machines.job.failures`). A rescale takes the same path without a failure: the
-restart strategy is not asked, and another execution graph is deployed (`kit.machines.job.rescaling`).
+restart strategy is not asked, and another execution graph is deployed (`kit.machines.job.rescaling`). Before that the
+latest checkpoint's state is assigned to the new graph, as a test: a parallelism that it does not allow is rejected.
 
 Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler`, `AdaptiveScheduler` and
 `StopWithSavepointTerminationManager`.
@@ -51,7 +52,7 @@ from kit.core.protocol.messages import (
 )
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, task_name, vertex_of
-from kit.core.protocol.words import ProtocolError, Word, handles
+from kit.core.protocol.words import Machine, ProtocolError, Word, handles
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
 from kit.machines.coordinator.statistics import CheckpointStatsTracker
@@ -59,13 +60,12 @@ from kit.machines.job.failures import FailureCause, RepeatedFailures, repeated_e
 from kit.machines.job.last_checkpoint import LastCheckpoint
 from kit.machines.job.leftovers import Leftovers, remove_orphans
 from kit.machines.job.operator_coordinators import OperatorCoordinators
-from kit.machines.job.rescaling import Rescaling
-from kit.machines.job.rescaling_master import RescalingMaster
+from kit.machines.job.rescaling import OWN_CHECKPOINT, Rescaling
 from kit.machines.job.restart import create_restarts
 from kit.machines.job.starting import JobStart, ended_before
 from kit.machines.job.status import PHASES, JobEvent, JobStatus, Phase
 from kit.machines.job.stopping import StopWithSavepoint
-from kit.machines.job.task_restores import Restoring, hold_in_flight_data
+from kit.machines.job.task_restores import RestoredJob, Restoring, hold_in_flight_data, restore_job
 from kit.machines.job.task_table import TaskTable
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
@@ -81,7 +81,7 @@ CHECKPOINT_HISTORY = 1_000
 """Ended checkpoints that the statistics keep: all of a run, for a table in a notebook. Flink's web UI keeps 10."""
 
 
-class JobMaster(RescalingMaster):
+class JobMaster(Machine):
     """The master of one job."""
 
     def __init__(self, job: JobGraph, hooks: Sequence[str] = (), name: str = "job") -> None:
@@ -116,9 +116,30 @@ class JobMaster(RescalingMaster):
         self._last_checkpoint = LastCheckpoint(self.checkpoints, self.emit)
         self._leftovers = Leftovers(self.checkpoints)
         self.restored_path = ""
+        """The path of the checkpoint that the epoch was deployed from; "" for none."""
         self.stopping = StopWithSavepoint()
         self._held: list[events.RequestSavepoint | events.RequestStop] = []
         """Savepoints that were requested during a restart: they begin when all tasks run again."""
+
+    @property
+    def status(self) -> JobStatus:
+        """The job's status, as its user sees it."""
+        return self.phase.status
+
+    @property
+    def ending_as(self) -> JobStatus | None:
+        """The status in which the job has ended, or will end once its workers have left; None while it may continue."""
+        return self.phase.ending_as
+
+    @property
+    def is_rescaled(self) -> bool:
+        """True if the workers leave for another parallelism, and not because of a failure."""
+        return self.phase is Phase.RESTARTING and self.rescaling.is_under_way
+
+    @property
+    def _is_over(self) -> bool:
+        """True if no task is left, or will soon be left, that could take part in a snapshot."""
+        return self.ending_as is not None or (self.phase is Phase.RUNNING and self.tasks.all_finished)
 
     # --- from phase to phase --------------------------------------------------------------------------------------
 
@@ -199,7 +220,7 @@ class JobMaster(RescalingMaster):
         self._enter(JobEvent.CANNOT_BEGIN, error)
 
     def _start_when_all_is_known(self) -> None:
-        if self._start.event is not None and not self._start.awaited and self._has_slots():
+        if self._start.event is not None and not self._start.awaited and self.rescaling.has_slots():
             self._restore(JobEvent.KNOWN)
 
     # --- restoring and deploying ----------------------------------------------------------------------------------
@@ -230,6 +251,15 @@ class JobMaster(RescalingMaster):
             return
         self._restoring = None if latest is None or restored is None else Restoring(latest, restored)
         self._awaited = {HOOKS} if has_hooks else set()
+
+    def _assign_states(self, graph: ExecutionGraph, latest: CompletedCheckpoint) -> RestoredJob:
+        """Return the checkpoint's state for the tasks of `graph`. Raises ValueError if it does not fit."""
+        return restore_job(
+            graph,
+            latest.operator_states,
+            latest.checkpoint_id,
+            allow_non_restored_state=self._start.allow_non_restored_state,
+        )
 
     @handles(events.MasterHooksRestored)
     def _hooks_restored(self, event: events.MasterHooksRestored) -> None:
@@ -310,7 +340,7 @@ class JobMaster(RescalingMaster):
             self._start_checkpoints_when_running()
         elif message.state is ExecutionState.FINISHED:
             self.coordinators.data_ended(message.task)
-            self.checkpoints.task_finished()
+            self.checkpoints.trigger.go_on()
 
     def _is_of_this_epoch(self, attempt: int) -> bool:
         """Return True if an attempt of a task belongs to the running epoch."""
@@ -396,15 +426,15 @@ class JobMaster(RescalingMaster):
             self.emit(OperatorEventToTask(task=task, attempt=attempt, operator_id=operator_id, payload=payload))
 
     def coordinator_snapshot_taken(self, checkpoint_id: int, operator_id: str, state: bytes | None) -> None:
-        self.checkpoints.on_coordinator_snapshot(checkpoint_id, operator_id, state)
+        self.checkpoints.trigger.on_coordinator_snapshot(checkpoint_id, operator_id, state)
 
     def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
         """Report that an operator coordinator failed to take its snapshot."""
-        self.checkpoints.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
+        self.checkpoints.trigger.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
         """Report that a source processes a backlog, or no longer does."""
-        self.checkpoints.set_is_processing_backlog(operator_id, is_processing)
+        self.checkpoints.periodic.set_is_processing_backlog(operator_id, is_processing)
 
     def discover_splits(self, operator_id: str, after_ms: int) -> None:
         """List what there is to read after `after_ms`, for a coordinator."""
@@ -485,7 +515,7 @@ class JobMaster(RescalingMaster):
         self.stopping.take_failure()  # its only consequence is the restart
         if self.stopping.stands:
             self._fail_after_savepoint(self.error)
-        elif not self._awaited and self.checkpoints.ledger.storing is None and self._has_slots():
+        elif not self._awaited and self.checkpoints.ledger.storing is None and self.rescaling.has_slots():
             self._restore(JobEvent.RESTART)
 
     def _end_when_ready(self) -> None:
@@ -583,6 +613,97 @@ class JobMaster(RescalingMaster):
         else:
             self.checkpoints.handle(event)
 
+    # --- another parallelism --------------------------------------------------------------------------------------
+
+    @handles(events.RequestRescale)
+    def _rescale_requested(self, event: events.RequestRescale) -> None:
+        """Change the parallelism of the next epoch; if one is running, end it at a good moment."""
+        why_not = self._why_not_rescaled
+        if why_not:
+            self._refuse(event.request_id, f"the job cannot be rescaled: {why_not}")
+            return
+        try:
+            self.rescaling.request(event, self.graph)
+        except ValueError as error:
+            self._refuse(event.request_id, f"the job cannot be rescaled: {error}")
+            return
+        self._act_on_rescale_request()
+
+    @property
+    def _why_not_rescaled(self) -> str:
+        if not (self._is_over or self.stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint):
+            return ""
+        return "it is being stopped" if self.stopping.is_under_way else "it ends"
+
+    @handles(events.ParallelismStored)
+    def _rescale_noted(self, event: events.ParallelismStored) -> None:
+        if self.rescaling.noted(event, self._why_not_rescaled):
+            self._act_on_rescale_request()
+
+    def _act_on_rescale_request(self) -> None:
+        """Act on the user's request, unless tasks of the running epoch are still starting: then all of them follow."""
+        starting = self.phase is Phase.RUNNING and not self.tasks.all_running
+        if not starting and self.rescaling.act_on_request(self.restored_path):
+            self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_CHECKPOINT))
+
+    def _tell_of_rescale(self) -> None:
+        """Answer a request that is fulfilled, now that all tasks run, and act on one that came meanwhile."""
+        self.rescaling.all_running(self.restored_path)
+        self._act_on_rescale_request()
+
+    @handles(events.SlotsChanged)
+    def _slots_changed(self, event: events.SlotsChanged) -> None:
+        if self.ending_as is None:
+            self.rescaling.slots_changed(event.slots)
+
+    def _rescale(self) -> None:
+        """Redeploy the job for the present slots and requests.
+
+        A parallelism that the latest checkpoint does not allow is rejected, and the job keeps running.
+
+        Flink: `Executing.transitionToSubsequentState`, `goToRestarting`.
+        """
+        available, latest = self.rescaling.available(), self.checkpoints.store.latest
+        assert available is not None
+        if self.checkpoints.ledger.storing is not None or self.checkpoints.ledger.took_last_checkpoint:
+            return
+        try:
+            graph = self.graph.with_parallelism(available)
+            if latest is not None:
+                self._assign_states(graph, latest)
+        except ValueError as error:
+            self.rescaling.refuse(str(error))
+            return
+        said = self.rescaling.note(available, None if latest is None else latest.checkpoint_id)
+        self.checkpoints.stop_checkpoint_scheduler("The job is rescaled.")
+        self._dismiss_workers(JobEvent.RESCALE, said)
+
+    def _take_slots(self) -> None:
+        """Set the graph to deploy for the present slots and requests."""
+        available = self.rescaling.available()
+        if available is not None and available != self.graph.parallelism:
+            self.graph = self.graph.with_parallelism(available)
+
+    def _rescale_timer_fired(self, timer: str) -> bool:
+        """Handle a timer that fired; return False for one that does not concern the parallelism."""
+        error = self.rescaling.gave_up_on_slots(timer)
+        if error and self.phase is Phase.STARTING:
+            self._cannot_begin(error)
+        elif error and self.phase is Phase.RESTARTING:
+            self._no_slots_came(error)
+        return bool(error) or self.rescaling.on_timer(timer)
+
+    def _no_slots_came(self, error: str) -> None:
+        """Handle missing slots as a failure that the restart strategy decides, unless the job is reactive.
+
+        Flink: `DefaultScheduler.handleTaskDeploymentFailure`; `AdaptiveScheduler` ends the job.
+        """
+        delay_ms = None if self.rescaling.settings.reactive else self._restarts.next_delay_ms(self.at)
+        if delay_ms is None:
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
+        else:
+            self._restart_after(delay_ms)
+
     # --- stopping with a savepoint --------------------------------------------------------------------------------
 
     @handles(events.RequestStop)
@@ -662,7 +783,7 @@ class JobMaster(RescalingMaster):
 
     @handles(events.CheckpointOperatorCoordinator)
     def _checkpoint_operator_coordinator(self, event: events.CheckpointOperatorCoordinator) -> None:
-        if self.checkpoints.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
+        if self.checkpoints.trigger.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
             self.coordinators[event.operator_id].checkpoint(event.checkpoint_id, event.error)
 
     # --- the interface of the checkpoint coordinator (CoordinatorContext) -----------------------------------------

@@ -329,11 +329,6 @@ class Rescaling:
             return given
         return (self.settings.max_checkpoint_failures + 1) * coordinator.interval_ms if coordinator.is_periodic else 0
 
-    @property
-    def has_request(self) -> bool:
-        """True if the user waits for an answer."""
-        return self._request is not None
-
     def all_running(self, path: str) -> None:
         """Answer the user's request, when all tasks run from the checkpoint at `path` ("": from scratch)."""
         if self._is_deployed and self._request is not None:

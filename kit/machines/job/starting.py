@@ -15,19 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 from kit.core.metadata import read_metadata
+from kit.core.protocol import events
 from kit.core.protocol.commands import DiscardLaterOutput, EnumerateSplits, RecoverCheckpoints, ResolveSnapshot
-from kit.core.protocol.events import (
-    CheckpointsRecovered,
-    CheckpointStored,
-    CheckpointStoreFailed,
-    LaterOutputDiscarded,
-    OrphansRemoved,
-    SnapshotResolved,
-    StartJob,
-)
 from kit.core.protocol.properties import LaterOutput
 from kit.core.protocol.words import Word
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
@@ -48,7 +39,7 @@ class JobStart:
         self._graph = graph
         self._checkpoints = checkpoints
         self._emit = emit
-        self.event: StartJob | None = None
+        self.event: events.StartJob | None = None
         self.awaited: set[str] = set()
 
     @property
@@ -61,7 +52,7 @@ class JobStart:
         """True if there must be a checkpoint to start from: a snapshot that the user named, or one in the store."""
         return self.event is not None and self.event.restore_path is not None
 
-    def begin(self, event: StartJob, sources: Iterable[str]) -> None:
+    def begin(self, event: events.StartJob, sources: Iterable[str]) -> None:
         """Send all requests that are possible at once. Raises SettingError for `recover` without a durable store."""
         durable = self._checkpoints.store.is_durable
         self.event = event
@@ -79,19 +70,32 @@ class JobStart:
         else:
             self._resolve(event)
 
-    def _resolve(self, event: StartJob) -> None:
+    def _resolve(self, event: events.StartJob) -> None:
         if event.restore_path is not None:
             self.awaited.add(SNAPSHOT)
             self._emit(ResolveSnapshot(path=event.restore_path, later_output=event.later_output))
 
     def take(self, event: Word) -> None:
-        """Handle one of the answers in `ANSWERS`. Raises ValueError if the job cannot start with it.
+        """Handle an answer. Raises ValueError if the job cannot start with it.
 
         After the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
         """
-        ANSWERS[type(event)](self, event)
+        match event:
+            case events.CheckpointsRecovered():
+                self._recovered(event)
+            case events.SnapshotResolved():
+                self._resolved(event)
+            case events.LaterOutputDiscarded():
+                self.awaited.discard(OUTPUT)
+            case events.OrphansRemoved():
+                self.awaited.discard(ORPHANS)
+            case events.CheckpointStored():
+                self.awaited.discard(SNAPSHOT)
+            case events.CheckpointStoreFailed():
+                # Without the entry, a later driver would not know who owns the snapshot.
+                raise ValueError(f"snapshot {event.checkpoint_id} cannot be recorded in the store:  {event.error}")
 
-    def on_recovered(self, event: CheckpointsRecovered) -> None:
+    def _recovered(self, event: events.CheckpointsRecovered) -> None:
         """Take over what the last driver stored. Raises ValueError if that is impossible."""
         assert self.event is not None
         self.awaited.discard(STORE)
@@ -104,7 +108,7 @@ class JobStart:
         stored = [each.stored.checkpoint_id for each in event.checkpoints]
         self._emit(remove_orphans(self._checkpoints.store.checkpoints, stored))
 
-    def on_resolved(self, event: SnapshotResolved) -> None:
+    def _resolved(self, event: events.SnapshotResolved) -> None:
         """Use the snapshot at `restore_path` as the latest checkpoint. Raises ValueError if it does not fit.
 
         Flink: `tryRestoreExecutionGraphFromSavepoint`.
@@ -133,37 +137,11 @@ class JobStart:
             self.awaited.add(OUTPUT)
             self._emit(DiscardLaterOutput(location=event.location, checkpoint_id=metadata.checkpoint_id))
 
-    def on_later_output_discarded(self, event: LaterOutputDiscarded) -> None:
-        """Record that the sinks' directories hold only what the snapshot covers."""
-        self.awaited.discard(OUTPUT)
-
-    def on_orphans_removed(self, event: OrphansRemoved) -> None:
-        """Record that the job's directories hold only what is still needed."""
-        self.awaited.discard(ORPHANS)
-
-    def on_stored(self, event: CheckpointStored) -> None:
-        """Record that the snapshot is in the store."""
-        self.awaited.discard(SNAPSHOT)
-
-    def on_store_failed(self, event: CheckpointStoreFailed) -> None:
-        """Raise ValueError: without the entry, a later driver would not know who owns the snapshot."""
-        raise ValueError(f"snapshot {event.checkpoint_id} cannot be recorded in the store:  {event.error}")
-
     def __repr__(self) -> str:
         return f"JobStart(awaits {', '.join(sorted(self.awaited)) or 'nothing'})"
 
 
-ANSWERS: dict[type[Word], Callable[[JobStart, Any], None]] = {
-    CheckpointsRecovered: JobStart.on_recovered,
-    LaterOutputDiscarded: JobStart.on_later_output_discarded,
-    OrphansRemoved: JobStart.on_orphans_removed,
-    SnapshotResolved: JobStart.on_resolved,
-    CheckpointStored: JobStart.on_stored,
-    CheckpointStoreFailed: JobStart.on_store_failed,
-}
-
-
-def ended_before(event: CheckpointsRecovered) -> str:
+def ended_before(event: events.CheckpointsRecovered) -> str:
     """Return the error of a driver that should resume a job that has ended."""
     text = f"the job had ended before this driver came: it is {event.status}"
     if not event.savepoint:

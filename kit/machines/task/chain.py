@@ -572,7 +572,10 @@ class OperatorChain:
         self._tell_all(ChainLink.close)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Notify the operators that the checkpoint is complete."""
+        """Notify the operators that the checkpoint is complete.
+
+        Flink: `SubtaskCheckpointCoordinatorImpl.notifyCheckpointComplete`.
+        """
         self._tell_all(lambda link: link.notify_checkpoint_complete(checkpoint_id))
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:

@@ -38,18 +38,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.protocol.commands import (
-    CancelTimer,
-    CommitEffects,
-    ElementQueued,
-    GrantCredit,
-    LocalCopies,
-    Note,
-    PruneLocalState,
-    ReadState,
-    ScheduleTimer,
-    SendElement,
-)
+from kit.core.protocol import commands, events, messages
 from kit.core.protocol.elements import (
     MAX_WATERMARK_MS,
     CancelCheckpointMarker,
@@ -59,34 +48,6 @@ from kit.core.protocol.elements import (
     EndOfPartition,
     Watermark,
     WatermarkStatus,
-)
-from kit.core.protocol.events import (
-    CreditReceived,
-    EffectsCommitted,
-    EffectsFailed,
-    ElementReceived,
-    ProcessInput,
-    RowsAvailable,
-    RowsNotWritten,
-    SnapshotFailed,
-    SnapshotWritten,
-    SplitRead,
-    SplitReadFailed,
-    StateRead,
-    StateReadFailed,
-    TimerFired,
-)
-from kit.core.protocol.messages import (
-    CancelTask,
-    ChannelStateFailed,
-    ChannelStateWritten,
-    DeployTask,
-    NotifyCheckpointAborted,
-    NotifyCheckpointComplete,
-    OperatorEventToTask,
-    TaskMessage,
-    TaskStateChanged,
-    TriggerTaskCheckpoint,
 )
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
@@ -179,7 +140,7 @@ class StreamTask(Machine):
 
     def accepts(self, event: Word) -> bool:
         """Return False for messages to other attempts of this task, which are dropped."""
-        return not isinstance(event, TaskMessage) or event.attempt == self.attempt
+        return not isinstance(event, messages.TaskMessage) or event.attempt == self.attempt
 
     @property
     def is_source(self) -> bool:
@@ -197,7 +158,7 @@ class StreamTask(Machine):
             return self.input.is_recovering and self.outputs.writable
         if self.state is not ExecutionState.RUNNING:
             return False
-        if self._closes_in_turns and self._may_leave:
+        if self._is_closing:
             return True
         if not self.outputs.writable:
             return self.inputs.priority_available
@@ -207,17 +168,17 @@ class StreamTask(Machine):
 
     # --- deployment and state -------------------------------------------------------------------------------------
 
-    @handles(DeployTask)
-    def _deploy(self, message: DeployTask) -> None:
+    @handles(messages.DeployTask)
+    def _deploy(self, message: messages.DeployTask) -> None:
         self._step(TaskStep.DEPLOY)
         self._step(TaskStep.INITIALIZE)
         self._initialization = InitializationMetricsBuilder(self.at)
         for channel in self.inputs:
             channel.credits_granted = self._settings.channel_credits
-            self.emit(GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
+            self.emit(commands.GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
         self._recovers_channels = message.recovers_channels
         if message.restore is None:
-            self._initialize(StateRead(parts=()))
+            self._initialize(events.StateRead(parts=()))
             return
         self._restored = message.restore.state
         self._last_notified_id = message.restore.checkpoint_id
@@ -227,11 +188,11 @@ class StreamTask(Machine):
             self._recover_channels(())
             self._run()
         else:
-            self.emit(ReadState(restore=message.restore))
-        self._prune_local_state(message.restore.checkpoint_id, LocalCopies.OTHER)
+            self.emit(commands.ReadState(restore=message.restore))
+        self._prune_local_state(message.restore.checkpoint_id, commands.LocalCopies.OTHER)
 
-    @handles(StateRead)
-    def _initialize(self, event: StateRead) -> None:
+    @handles(events.StateRead)
+    def _initialize(self, event: events.StateRead) -> None:
         if self.state is not ExecutionState.INITIALIZING or self._initialization is None:
             return
         self._initialization.state_read(self.at, event.parts)
@@ -249,8 +210,8 @@ class StreamTask(Machine):
             self._run()
             self._timer.arm()
 
-    @handles(StateReadFailed)
-    def _state_read_failed(self, event: StateReadFailed) -> None:
+    @handles(events.StateReadFailed)
+    def _state_read_failed(self, event: events.StateReadFailed) -> None:
         self._fail(RuntimeError(event.error), recoverable=event.recoverable)
 
     def _run(self) -> None:
@@ -260,8 +221,8 @@ class StreamTask(Machine):
         if self._deployed_as_finished and not self.inputs.channels:
             self._end_data(drain=True)
 
-    @handles(CancelTask)
-    def _cancel(self, message: CancelTask) -> None:
+    @handles(messages.CancelTask)
+    def _cancel(self, message: messages.CancelTask) -> None:
         if self.state.is_terminal:
             return
         self._become(TaskStep.CANCEL)
@@ -297,7 +258,7 @@ class StreamTask(Machine):
         began, self._initialization = self._initialization, None
         took = None if began is None else began.build(self.at, completed=self.state is ExecutionState.RUNNING)
         self.emit(
-            TaskStateChanged(
+            messages.TaskStateChanged(
                 task=self.name,
                 attempt=self.attempt,
                 state=self.state,
@@ -309,17 +270,17 @@ class StreamTask(Machine):
 
     # --- records --------------------------------------------------------------------------------------------------
 
-    @handles(ElementReceived)
-    def _receive(self, event: ElementReceived) -> None:
+    @handles(events.ElementReceived)
+    def _receive(self, event: events.ElementReceived) -> None:
         self.inputs.channel(event.channel).receive(event.element, self.event_id)
 
-    @handles(CreditReceived)
-    def _credit(self, event: CreditReceived) -> None:
+    @handles(events.CreditReceived)
+    def _credit(self, event: events.CreditReceived) -> None:
         self.outputs.add_credits(event.channel, event.credits)
         self.leave_when_done()
 
-    @handles(ProcessInput)
-    def _process_input(self, event: ProcessInput) -> None:
+    @handles(events.ProcessInput)
+    def _process_input(self, event: events.ProcessInput) -> None:
         if not self.available:
             return
         if self.state is ExecutionState.INITIALIZING:
@@ -356,7 +317,7 @@ class StreamTask(Machine):
     def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
         """Publish an operator's staged output; the task stays until it is published."""
         self._commits_pending.add((operator_id, checkpoint_id))
-        self.emit(CommitEffects(operator_id=operator_id, checkpoint_id=checkpoint_id, effects=effects))
+        self.emit(commands.CommitEffects(operator_id=operator_id, checkpoint_id=checkpoint_id, effects=effects))
 
     def broadcast(self, element: Element) -> None:
         """Send an event to every output."""
@@ -364,15 +325,15 @@ class StreamTask(Machine):
 
     def _send(self, channel: int, element: Element) -> None:
         overtakes = isinstance(element, CheckpointBarrier) and element.options.is_unaligned
-        self.emit(SendElement(channel=channel, element=element, priority=overtakes))
+        self.emit(commands.SendElement(channel=channel, element=element, priority=overtakes))
 
     def _note_waiting(self, channel: int, element: Element) -> None:
-        self.emit(ElementQueued(channel=channel, element=element))
+        self.emit(commands.ElementQueued(channel=channel, element=element))
 
     # --- sources --------------------------------------------------------------------------------------------------
 
-    @handles(SplitRead)
-    def _split_read(self, event: SplitRead) -> None:
+    @handles(events.SplitRead)
+    def _split_read(self, event: events.SplitRead) -> None:
         if self._source is None:
             raise ProtocolError(f"{self.name} has no source, yet a split was read for it")
         self._source.read_ended()
@@ -380,26 +341,26 @@ class StreamTask(Machine):
             self._source.take(event)
             self._timer.arm()
 
-    @handles(RowsAvailable)
-    def _rows_available(self, event: RowsAvailable) -> None:
+    @handles(events.RowsAvailable)
+    def _rows_available(self, event: events.RowsAvailable) -> None:
         if self._source is not None and self.state is ExecutionState.RUNNING and not self._operators_finished:
             self._source.rows_available(event)
 
-    @handles(SplitReadFailed)
-    def _split_read_failed(self, event: SplitReadFailed) -> None:
+    @handles(events.SplitReadFailed)
+    def _split_read_failed(self, event: events.SplitReadFailed) -> None:
         error = RuntimeError(event.error) if event.raised is None else UserFunctionError(event.error)
         error.__cause__ = event.raised
         self._fail(error, recoverable=event.recoverable)
 
-    @handles(OperatorEventToTask)
-    def _operator_event(self, message: OperatorEventToTask) -> None:
+    @handles(messages.OperatorEventToTask)
+    def _operator_event(self, message: messages.OperatorEventToTask) -> None:
         if self.state is ExecutionState.RUNNING and not self._deployed_as_finished:
             if self._source is not None:
                 self._source.wake()
             self.chain.link(message.operator_id).operator.handle_coordinator_event(message.payload)
 
-    @handles(TimerFired)
-    def _timer_fired(self, event: TimerFired) -> None:
+    @handles(events.TimerFired)
+    def _timer_fired(self, event: events.TimerFired) -> None:
         if event.timer == SOURCE_TIMER and self._source is not None:
             self._source.wake()
         elif event.timer == OUTPUT_ALIGNMENT_TIMER and self.state is ExecutionState.RUNNING:
@@ -411,8 +372,8 @@ class StreamTask(Machine):
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
-    @handles(TriggerTaskCheckpoint)
-    def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
+    @handles(messages.TriggerTaskCheckpoint)
+    def _trigger_checkpoint(self, message: messages.TriggerTaskCheckpoint) -> None:
         """Take a checkpoint that the JobMaster triggers directly, because no barrier will come.
 
         Flink: `StreamTask.triggerCheckpoint`, with `triggerCheckpointBarrier` and `triggerCheckpointAsync`.
@@ -458,20 +419,20 @@ class StreamTask(Machine):
         finished = Finished(operators=self._operators_finished, on_restore=self._deployed_as_finished)
         self.checkpoints.checkpoint_state(barrier, metrics, self.chain, finished)
 
-    @handles(SnapshotWritten, SnapshotFailed, ChannelStateWritten, ChannelStateFailed)
+    @handles(events.SnapshotWritten, events.SnapshotFailed, messages.ChannelStateWritten, messages.ChannelStateFailed)
     def _take_answer(self, event: WriteAnswer) -> None:
         """Handle the outcome of writing state or in-flight data."""
         if self.state is ExecutionState.RUNNING:
             self.checkpoints.take_answer(event)
             self.leave_when_done()
 
-    @handles(NotifyCheckpointComplete)
-    def _checkpoint_complete(self, message: NotifyCheckpointComplete) -> None:
+    @handles(messages.NotifyCheckpointComplete)
+    def _checkpoint_complete(self, message: messages.NotifyCheckpointComplete) -> None:
         if self.state is not ExecutionState.RUNNING:  # not for operators; old copies are deleted all the same
-            self._prune_local_state(message.checkpoint_id, LocalCopies.OLDER)
+            self._prune_local_state(message.checkpoint_id, commands.LocalCopies.OLDER)
             return
         if message.last_subsumed_id >= 0:
-            self.checkpoints.notify_checkpoint_subsumed(message.last_subsumed_id, self.chain)
+            self.chain.notify_checkpoint_subsumed(message.last_subsumed_id)
         self._notify_complete(message.checkpoint_id)
 
     def _notify_complete(self, checkpoint_id: int) -> None:
@@ -479,43 +440,39 @@ class StreamTask(Machine):
         if checkpoint_id <= self._last_notified_id:
             return
         self._last_notified_id = checkpoint_id
-        self._prune_local_state(checkpoint_id, LocalCopies.OLDER)
-        self.checkpoints.notify_checkpoint_complete(checkpoint_id, self.chain)
+        self._prune_local_state(checkpoint_id, commands.LocalCopies.OLDER)
+        self.chain.notify_checkpoint_complete(checkpoint_id)
         self._final.complete(checkpoint_id)
         self.leave_when_done()
 
-    @handles(NotifyCheckpointAborted)
-    def _checkpoint_aborted(self, message: NotifyCheckpointAborted) -> None:
+    @handles(messages.NotifyCheckpointAborted)
+    def _checkpoint_aborted(self, message: messages.NotifyCheckpointAborted) -> None:
         if self.state is not ExecutionState.RUNNING:
             return
         self._notify_complete(message.latest_completed_id)
         if not self.state.is_terminal:
             self._fail_if_stopping_with(message.checkpoint_id, "it was aborted")
-            self._prune_local_state(message.checkpoint_id, LocalCopies.SAME)
+            self._prune_local_state(message.checkpoint_id, commands.LocalCopies.SAME)
             self.checkpoints.notify_checkpoint_aborted(message.checkpoint_id, self.chain)
             self.leave_when_done()
 
-    def _prune_local_state(self, checkpoint_id: int, copies: LocalCopies) -> None:
+    def _prune_local_state(self, checkpoint_id: int, copies: commands.LocalCopies) -> None:
         if self._settings.checkpoint.local_recovery:
-            self.emit(PruneLocalState(subtask=self.subtask, checkpoint_id=checkpoint_id, copies=copies))
+            self.emit(commands.PruneLocalState(subtask=self.subtask, checkpoint_id=checkpoint_id, copies=copies))
 
     def _fail_if_stopping_with(self, checkpoint_id: int, why: str) -> None:
         if self._final.is_stopped_with(checkpoint_id):
             raise RuntimeError(f"stop-with-savepoint failed: there will be no savepoint {checkpoint_id}: {why}")
 
-    @handles(EffectsCommitted)
-    def _effects_committed(self, event: EffectsCommitted) -> None:
+    @handles(events.EffectsCommitted)
+    def _effects_committed(self, event: events.EffectsCommitted) -> None:
         self._commits_pending.discard((event.operator_id, event.checkpoint_id))
         if self.state is ExecutionState.RUNNING:
             self.chain.link(event.operator_id).operator.effects_committed(event.checkpoint_id)
         self.leave_when_done()
 
-    @handles(EffectsFailed)
-    def _effects_failed(self, event: EffectsFailed) -> None:
-        self._fail(RuntimeError(event.error))
-
-    @handles(RowsNotWritten)
-    def _rows_not_written(self, event: RowsNotWritten) -> None:
+    @handles(events.EffectsFailed, events.RowsNotWritten)
+    def _output_failed(self, event: events.EffectsFailed | events.RowsNotWritten) -> None:
         self._fail(RuntimeError(event.error))
 
     # --- calls of the barrier handler -----------------------------------------------------------------------------
@@ -541,15 +498,15 @@ class StreamTask(Machine):
 
     def schedule_alignment_timeout(self, due_ms: int) -> None:
         """Set the timer of the barrier handler's alignment."""
-        self.emit(ScheduleTimer(timer=ALIGNMENT_TIMEOUT, due_ms=due_ms))
+        self.emit(commands.ScheduleTimer(timer=ALIGNMENT_TIMEOUT, due_ms=due_ms))
 
     def cancel_alignment_timeout(self) -> None:
         """Cancel the timer of the barrier handler's alignment."""
-        self.emit(CancelTimer(timer=ALIGNMENT_TIMEOUT))
+        self.emit(commands.CancelTimer(timer=ALIGNMENT_TIMEOUT))
 
     def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
         """Record an action of the barrier handler in the trace."""
-        self.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
+        self.emit(commands.Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 
     # --- the end --------------------------------------------------------------------------------------------------
 
@@ -571,7 +528,9 @@ class StreamTask(Machine):
         self._operators_finished = True
         self.broadcast(EndOfData(drain))
         if drain:
-            self.emit(TaskStateChanged(task=self.name, attempt=self.attempt, state=self.state, end_of_data=True))
+            self.emit(
+                messages.TaskStateChanged(task=self.name, attempt=self.attempt, state=self.state, end_of_data=True)
+            )
         self.leave_when_done()
 
     def leave_when_done(self) -> None:

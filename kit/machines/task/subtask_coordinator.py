@@ -22,8 +22,8 @@ Follows Flink's `SubtaskCheckpointCoordinatorImpl` and `AsyncCheckpointRunnable`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain as chained
 from typing import Protocol
 
 from kit.core.protocol.commands import CancelSnapshot, CancelTimer, DiscardSnapshot, ScheduleTimer, WriteSnapshot
@@ -176,18 +176,15 @@ class SubtaskCheckpointCoordinator:
         self._task.outputs.broadcast(barrier)
         self._set_alignment_timer(barrier)
         if chain.partly_closed:
-            self._decline_closing(checkpoint_id, chain)
+            why = f"{chain.partly_closed[0].name} is closed"
+            self._abort_channel_state(checkpoint_id, why, clean_up=True)
+            self.decline(checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, why)
             return
         try:
             self._take_snapshot(barrier, metrics, chain, finished)
         except Exception as error:
             self._abort_channel_state(checkpoint_id, f"its snapshot failed: {error}", clean_up=True)
             raise
-
-    def _decline_closing(self, checkpoint_id: int, chain: OperatorChain) -> None:
-        why = f"{chain.partly_closed[0].name} is closed"
-        self._abort_channel_state(checkpoint_id, why, clean_up=True)
-        self.decline(checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, why)
 
     def _take_snapshot(
         self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder, chain: OperatorChain, finished: Finished
@@ -297,7 +294,7 @@ class SubtaskCheckpointCoordinator:
                 job_id=self._task.job_id,
                 checkpoint_id=running.checkpoint_id,
                 metrics=metrics.build(),
-                state=state if _has_something_to_say(state) else None,
+                state=state if state.has_state() or state.is_task_finished else None,
             )
         )
 
@@ -307,11 +304,12 @@ class SubtaskCheckpointCoordinator:
         self._open_inputs.discard(running.checkpoint_id)
         if running.written is None:
             self._task.emit(CancelSnapshot(checkpoint_id=running.checkpoint_id))
-        state = None if running.written is None else running.written.state
-        files = [*(state.files() if state else ()), *_channel_files(running.channels)]
-        effects = running.effects if state else ()
+        written = () if running.written is None else (running.written.state,)
+        handles = (*written, *running.channels.input_handles, *running.channels.output_handles)
+        files = tuple(chained.from_iterable(handle.files() for handle in handles))
+        effects = running.effects if written else ()
         if files or effects:
-            self._task.emit(DiscardSnapshot(paths=tuple(files), effects=effects))
+            self._task.emit(DiscardSnapshot(paths=files, effects=effects))
 
     def _abort_channel_state(self, checkpoint_id: int, why: str, *, clean_up: bool) -> None:
         """Abort the checkpoint's in-flight data; with `clean_up` its result will not be taken either."""
@@ -372,17 +370,6 @@ class SubtaskCheckpointCoordinator:
             self._remember_abort(checkpoint_id)
         self._abort_channel_state(checkpoint_id, ABORT_NOTICE, clean_up=False)
         chain.notify_checkpoint_aborted(checkpoint_id)
-
-    def notify_checkpoint_complete(self, checkpoint_id: int, chain: OperatorChain) -> None:
-        """Notify the chain that the checkpoint is stored.
-
-        Flink: `SubtaskCheckpointCoordinatorImpl.notifyCheckpointComplete`.
-        """
-        chain.notify_checkpoint_complete(checkpoint_id)
-
-    def notify_checkpoint_subsumed(self, checkpoint_id: int, chain: OperatorChain) -> None:
-        """Notify the chain that a newer checkpoint has replaced this one, which will not be restored."""
-        chain.notify_checkpoint_subsumed(checkpoint_id)
 
     def close(self) -> None:
         """Discard all running writes, because the task leaves."""
@@ -456,12 +443,3 @@ def _reported_state(running: AsyncCheckpoint) -> TaskStateSnapshot:
         is_task_finished=running.finished.operators,
         is_task_deployed_as_finished=running.finished.on_restore,
     )
-
-
-def _channel_files(channels: ChannelStateWriteResult) -> Iterator[str]:
-    for handle in (*channels.input_handles, *channels.output_handles):
-        yield from handle.files()
-
-
-def _has_something_to_say(state: TaskStateSnapshot) -> bool:
-    return state.has_state() or state.is_task_finished or state.is_task_deployed_as_finished
