@@ -84,7 +84,7 @@ _TAKEN_OUT = (
     (
         "lost-peer-not-told",
         "a slot reports to the driver the slots that it cannot reach",
-        "kit.hosts.spark.slot.slot:Slot._peer_lost",
+        "kit.hosts.spark.slot.slot:Slot._hear",
         "self._driver.send(",
         "print if self._driver else (",
         f"{DRIVERS_END}[between two slots]",
@@ -100,9 +100,9 @@ _TAKEN_OUT = (
     (
         "slot-stays-without-driver",
         "a slot that can no longer reach the driver ends",
-        "kit.hosts.spark.slot.slot:Slot._driver_left",
-        "self._over = True",
-        "self._over = False",
+        "kit.hosts.spark.slot.slot:Slot._hear",
+        "self._is_alone, self._over = not self._over, True",
+        "self._is_alone, self._over = not self._over, False",
         f"{DRIVERS_END}[to the driver]",
     ),
     (

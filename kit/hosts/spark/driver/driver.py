@@ -192,8 +192,29 @@ class JobDriver:
         except queue.Empty:
             pass
         else:
-            self._TAKE[type(item)](self, item)
+            self._take(item)
         self.timers.fire()
+
+    def _take(self, item: Any) -> None:
+        match item:
+            case Asked():
+                self._asked(item)
+            case Answered():
+                self.handle(item.event, item.cause)
+            case Failed():
+                raise item.error
+            case CleanedUp():
+                self.ended.set()
+            case Look():
+                self._look_for_slots()
+            case SlotJoined():
+                self.slots.joined(item)
+            case SlotMessage():
+                self.slots.spoke(item)
+            case SlotLeft():
+                self.slots.left(item)
+            case GangEnded():
+                self.slots.gang_ended(item)
 
     def _close(self) -> None:
         self.slots.close()
@@ -251,7 +272,7 @@ class JobDriver:
             self._requests[self._request_count] = item.answer
         self.handle(item.make(self._request_count))
 
-    def _look_for_slots(self, item: Look | None = None) -> None:
+    def _look_for_slots(self) -> None:
         """Inform the JobMaster if the slots have changed, and check again later."""
         news = self.slot_watch.news(self.master.rescaling.least, deployed=self.slots.epoch is not None)
         if news is not None:
@@ -269,19 +290,12 @@ class JobDriver:
             self.timers.after(_LEADER_TIMER, self.settings.leader_check_ms, self._check_leadership)
 
     def _check_leadership(self) -> None:
-        self._background.submit(self._leadership)
+        def check() -> Answered | None:
+            lost = self._files.check_leadership()
+            return None if lost is None else Answered(lost, "")
+
+        self._background.submit(check)
         self._check_leadership_later()
-
-    def _leadership(self) -> Answered | None:
-        """Check, on the background thread, whether this driver leads."""
-        lost = self._files.check_leadership()
-        return None if lost is None else Answered(lost, "")
-
-    def _answered(self, item: Answered) -> None:
-        self.handle(item.event, item.cause)
-
-    def _background_failed(self, item: Failed) -> None:
-        raise item.error
 
     def extend_trace(self, records: Sequence[TraceRecord]) -> None:
         """Add records of the slots to the trace."""
@@ -290,21 +304,6 @@ class JobDriver:
             self.trace.extend(records)
             if len(self.trace) > limit:
                 self.trace = self.trace[-limit * 9 // 10 :]
-
-    def _cleaned_up(self, item: CleanedUp) -> None:
-        self.ended.set()
-
-    _TAKE: ClassVar[dict[type, Callable[[JobDriver, Any], None]]] = {
-        Asked: _asked,
-        Answered: _answered,
-        Failed: _background_failed,
-        CleanedUp: _cleaned_up,
-        Look: _look_for_slots,
-        SlotJoined: lambda self, item: self.slots.joined(item),
-        SlotMessage: lambda self, item: self.slots.spoke(item),
-        SlotLeft: lambda self, item: self.slots.left(item),
-        GangEnded: lambda self, item: self.slots.gang_ended(item),
-    }
 
     # --- commands -------------------------------------------------------------------------------------------------
 
@@ -437,7 +436,6 @@ def _logged(what: str) -> Iterator[None]:
         logger.warning("%s: %s", what, error)
 
 
-_START_TIMER = "driver: all slots connected"
 _SLOTS_TIMER = "driver: look for slots"
 _LEADER_TIMER = "driver: does it lead"
 """A timer name that no machine uses."""

@@ -18,10 +18,10 @@ import os
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from kit.core.protocol.words import Envelope, ProtocolError
 from kit.files.task_files import TaskFiles
@@ -156,7 +156,7 @@ class Slot:
             stack.callback(self._close_files)
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)
             stack.callback(self._background.close, FINISH_WRITING_S)
-            stack.callback(self._stop_reading)
+            stack.callback(lambda: None if self._host is None else self._host.close(FINISH_WRITING_S))
             own = address_towards(ticket.driver)
             host = ticket.host or own
             self._plane = DataPlane(
@@ -228,44 +228,28 @@ class Slot:
     # --- incoming items -------------------------------------------------------------------------------------------
 
     def _take(self, item: Any, working: WorkingSlot) -> None:
-        if type(item) in working.TAKES:
-            working.take(item)
-        elif isinstance(item, DriverMessage) and item.message.kind == DELIVER:
+        if isinstance(item, DriverMessage) and item.message.kind == DELIVER:
             working.deliver(item.message)
-        else:
+        elif not working.take(item):
             self._hear(item)
 
-    def _hear(self, item: Any) -> None:
-        self._HEARS[type(item)](self, item)
-
-    def _peer_ended(self, item: PeerEnded) -> None:
-        """Ignore a peer that ended in good order; the driver knows."""
-
-    def _peer_lost(self, item: PeerLost) -> None:
-        """Report a lost peer to the driver, which knows already unless only this connection broke."""
-        self._driver.send(ControlMessage(PEER_LOST, {"slot": item.slot, "reason": item.reason}))
-
-    def _driver_said(self, item: DriverMessage) -> None:
-        kind = item.message.kind
-        if kind != LEAVE:
-            raise ValueError(f"the driver said {kind!r}, expected {CONNECT!r} once, then {DELIVER!r}, or {LEAVE!r}")
-        self._over = True
-        self._job_is_over = bool(item.message.fields.get("for_good"))
-
-    def _driver_left(self, item: DriverLeft) -> None:
-        self._is_alone = not self._over  # the driver left without a message, or cannot be reached
-        self._over = True
-
-    def _background_failed(self, item: _BackgroundFailed) -> None:
-        raise item.error
-
-    _HEARS: ClassVar[dict[type, Callable[[Slot, Any], None]]] = {
-        PeerEnded: _peer_ended,
-        PeerLost: _peer_lost,
-        DriverMessage: _driver_said,
-        DriverLeft: _driver_left,
-        _BackgroundFailed: _background_failed,
-    }
+    def _hear(self, item: PeerEnded | PeerLost | DriverMessage | DriverLeft | _BackgroundFailed) -> None:
+        match item:
+            case PeerEnded():
+                pass  # in good order, and the driver knows
+            case PeerLost():  # the driver knows already, unless only this connection broke
+                self._driver.send(ControlMessage(PEER_LOST, {"slot": item.slot, "reason": item.reason}))
+            case DriverMessage(ControlMessage(kind="leave", fields=fields)):
+                self._over = True
+                self._job_is_over = bool(fields.get("for_good"))
+            case DriverMessage(message):
+                raise ValueError(
+                    f"the driver said {message.kind!r}, expected {CONNECT!r} once, then {DELIVER!r}, or {LEAVE!r}"
+                )
+            case DriverLeft():  # if it left without a message, or cannot be reached, this slot is alone
+                self._is_alone, self._over = not self._over, True
+            case _BackgroundFailed():
+                raise item.error
 
     def _connect(self, message: ControlMessage) -> WorkingSlot:
         """Create the tasks, and connect with the slots whose addresses the driver has sent."""
@@ -274,7 +258,7 @@ class Slot:
         if ticket.recording:
             self._recording = EventFile(ticket.recording, slot_process(ticket.epoch, self.number))
         said: list[Envelope] = []
-        host = TaskHost(
+        self._host = host = TaskHost(
             graph,
             self.number,
             ticket.epoch,
@@ -284,20 +268,11 @@ class Slot:
             self._background,
             self._now,
             self._recording,
-            self._create_fetcher,
+            lambda name, carry_out: Fetcher(name, carry_out, self._inbox.put, _BackgroundFailed),
         )
-        self._host = host
-        endpoints = addresses_of(message)
-        self._plane.connect(endpoints, host.routes)
+        self._plane.connect(addresses_of(message), host.routes)
         self._driver.send(ControlMessage(CONNECTED))
         return WorkingSlot(host, said, self._driver, self._now)
-
-    def _create_fetcher(self, name: str, carry_out: Callable[[Any], bool]) -> Fetcher:
-        return Fetcher(name, carry_out, self._inbox.put, _BackgroundFailed)
-
-    def _stop_reading(self) -> None:
-        if self._host is not None:
-            self._host.close(FINISH_WRITING_S)
 
 
 class LastWord(queue.SimpleQueue):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -101,30 +101,23 @@ class WorkingSlot:
 
     # --- incoming items -------------------------------------------------------------------------------------------
 
-    def take(self, item: Any) -> None:
-        """Pass an item to the tasks; its type is one of `TAKES`."""
-        self.TAKES[type(item)](self, item)
+    def take(self, item: Any) -> bool:
+        """Pass an item of another slot or of the background thread to the tasks; return False for any other item."""
+        if isinstance(item, ElementArrived):
+            element = item.element
+            if isinstance(element, pa.RecordBatch):
+                self._host.element(item.channel, Buffer(element))
+            else:
+                self._host.element(item.channel, *decode_element(element))
+        elif isinstance(item, CreditArrived):
+            self._host.credit(item.channel, item.credits)
+        elif isinstance(item, Work):
+            self._host.answer(item)
+        else:
+            return False
+        return True
 
     def deliver(self, message: ControlMessage) -> None:
         """Pass the JobMaster's messages to the tasks."""
         for word, cause in unpack_words(message, TaskMessage)[0]:
             self._host.message(word, cause)
-
-    def _element_arrived(self, item: ElementArrived) -> None:
-        element = item.element
-        if isinstance(element, pa.RecordBatch):
-            self._host.element(item.channel, Buffer(element))
-        else:
-            self._host.element(item.channel, *decode_element(element))
-
-    def _credit_arrived(self, item: CreditArrived) -> None:
-        self._host.credit(item.channel, item.credits)
-
-    def _answered(self, item: Work) -> None:
-        self._host.answer(item)
-
-    TAKES: ClassVar[dict[type, Callable[[WorkingSlot, Any], None]]] = {
-        ElementArrived: _element_arrived,
-        CreditArrived: _credit_arrived,
-        Work: _answered,
-    }
