@@ -15,47 +15,8 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from kit.core.metadata import read_metadata
-from kit.core.protocol.commands import (
-    AllocateCheckpointId,
-    CloseMasterHooks,
-    DiscardLaterOutput,
-    DiscardState,
-    DiscoverSplits,
-    EnumerateSplits,
-    InitializeLocation,
-    RecoverCheckpoints,
-    RemoveOrphans,
-    RemoveStored,
-    ResetMasterHooks,
-    ResolveSnapshot,
-    RestoreMasterHooks,
-    ScheduleCoordinatorCheckpoint,
-    SetCheckpointIdCounter,
-    StoreCheckpoint,
-    StoreJobResult,
-    StoreParallelism,
-    TriggerMasterHook,
-    WriteMetadata,
-)
+from kit.core.protocol import commands, events
 from kit.core.protocol.duties import Command
-from kit.core.protocol.events import (
-    CheckpointIdAllocated,
-    CheckpointOperatorCoordinator,
-    CheckpointsRecovered,
-    CheckpointStored,
-    JobResultStored,
-    LaterOutputDiscarded,
-    LeadershipLost,
-    LocationInitialized,
-    MetadataWritten,
-    OrphansRemoved,
-    ParallelismStored,
-    SnapshotResolved,
-    SplitsDiscovered,
-    SplitsEnumerated,
-    StartFailed,
-    StateDiscarded,
-)
 from kit.core.protocol.properties import LaterOutput
 from kit.core.protocol.reasons import error_text
 from kit.core.protocol.stored import JobResult, RecoveredCheckpoint, StoredCheckpoint
@@ -110,7 +71,7 @@ class JobFiles:
         self._store = store
         self._output = output
         self._driver = driver
-        self.before_savepoint: Callable[[], None] = _nothing
+        self.before_savepoint: Callable[[], None] = lambda: None
         """A function of the host that is called before the directory of a savepoint is made."""
         self._savepoints: set[int] = set()
         """The checkpoint ids of this driver's savepoints, which outlast the checkpoints after them."""
@@ -119,12 +80,12 @@ class JobFiles:
         """Close connections."""
         self._store.close()
 
-    def check_leadership(self) -> LeadershipLost | None:
+    def check_leadership(self) -> events.LeadershipLost | None:
         """Return an event if another driver leads the job, else None, also if the store cannot be reached."""
         try:
             self._store.check_leadership()
         except LeadershipLostError as error:
-            return LeadershipLost(error=str(error))
+            return events.LeadershipLost(error=str(error))
         except OSError as error:
             logger.info("job %s: whether this driver still leads is unknown: %s", self._job.name, error)
         return None
@@ -133,21 +94,21 @@ class JobFiles:
         """Carry out the command, and return the event that answers it."""
         return carry_out(self, self._HOW, command)
 
-    def _enumerate_splits(self, command: EnumerateSplits) -> Word:
+    def _enumerate_splits(self, command: commands.EnumerateSplits) -> Word:
         spec = self._job.operator(command.operator_id).spec
         assert isinstance(spec, SourceSpec)
         try:
             splits = spec.source.splits_for(self._job.vertex_of(command.operator_id).parallelism)
         except Exception as error:
-            return StartFailed(error=f"source {spec.name!r}: {error_text(error)}")
-        return SplitsEnumerated(operator_id=command.operator_id, splits=tuple(splits))
+            return events.StartFailed(error=f"source {spec.name!r}: {error_text(error)}")
+        return events.SplitsEnumerated(operator_id=command.operator_id, splits=tuple(splits))
 
-    def _discover_splits(self, command: DiscoverSplits) -> Word:
+    def _discover_splits(self, command: commands.DiscoverSplits) -> Word:
         spec = self._job.operator(command.operator_id).spec
         assert isinstance(spec, SourceSpec)
-        return SplitsDiscovered(operator_id=command.operator_id, splits=tuple(spec.source.discover_splits()))
+        return events.SplitsDiscovered(operator_id=command.operator_id, splits=tuple(spec.source.discover_splits()))
 
-    def _resolve(self, command: ResolveSnapshot) -> Word:
+    def _resolve(self, command: commands.ResolveSnapshot) -> Word:
         resolved = self._storage.resolve(command.path)
         location = resolved.location.directory
         checkpoint_id = self._check_paths(resolved.metadata, location)
@@ -157,9 +118,11 @@ class JobFiles:
         if command.later_output is LaterOutput.KEEP and checkpoint_id is not None:  # names are not given twice
             self._store.raise_counter(last_published(self._job, self._output, location, checkpoint_id) + 1)
         self._output.begin_with(location, checkpoint_id)
-        return SnapshotResolved(path=command.path, location=resolved.location.directory, metadata=resolved.metadata)
+        return events.SnapshotResolved(
+            path=command.path, location=resolved.location.directory, metadata=resolved.metadata
+        )
 
-    def _recover(self, command: RecoverCheckpoints) -> Word:
+    def _recover(self, command: commands.RecoverCheckpoints) -> Word:
         """Recover the store, and avoid writing to the directories of other runs' checkpoints."""
         try:
             status = self._store.begin(recover=command.recover, driver=self._driver)
@@ -173,11 +136,11 @@ class JobFiles:
         except LeadershipLostError:
             raise
         except (OSError, ValueError, StateError) as error:
-            return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
+            return events.StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
         if not (found or status or command.restores):
             begin_new_output(self._job, self._output, self._store.check_leadership)
         ended = (self._store.result() if status else None) or JobResult(status)
-        return CheckpointsRecovered(checkpoints=found, parallelism=wanted, **asdict(ended))
+        return events.CheckpointsRecovered(checkpoints=found, parallelism=wanted, **asdict(ended))
 
     def _without_damaged(self, found: tuple[RecoveredCheckpoint, ...]) -> tuple[RecoveredCheckpoint, ...]:
         """Skip the newest checkpoints if they are damaged, and if the settings allow it.
@@ -231,12 +194,12 @@ class JobFiles:
     def _check_paths(self, metadata: bytes, location: str) -> int | None:
         return check_metadata(metadata, location, self._storage.job_directory, is_real=self._storage.is_real)
 
-    def _discard_later_output(self, command: DiscardLaterOutput) -> Word:
+    def _discard_later_output(self, command: commands.DiscardLaterOutput) -> Word:
         check = self._store.check_leadership
         discard_later_output(self._job, self._output, command.location, command.checkpoint_id, check)
-        return LaterOutputDiscarded()
+        return events.LaterOutputDiscarded()
 
-    def _remove_orphans(self, command: RemoveOrphans) -> Word:
+    def _remove_orphans(self, command: commands.RemoveOrphans) -> Word:
         """Remove each kind of orphan, even if another fails."""
         errors = []
         for remove in (self._remove_orphaned_directories, self._remove_orphaned_output, self._remove_orphaned_entries):
@@ -247,13 +210,12 @@ class JobFiles:
             except OSError as error:
                 errors.append(str(error))
         with suppress(OSError):
-            self._sweep_in_progress(sys.maxsize)
-            self._forget_published(self._store.ids().stop - (_RECORDED if command.keep else 0), command.keep)
+            self._sweep(sys.maxsize, self._store.ids().stop - (_RECORDED if command.keep else 0), command.keep)
         try:
             self._remove_orphaned_shared_files(command.shared)
         except OSError as error:
             errors.append(str(error))
-        return OrphansRemoved(error="; ".join(errors))
+        return events.OrphansRemoved(error="; ".join(errors))
 
     def _remove_orphaned_directories(self, orphans: Collection[int]) -> None:
         for checkpoint_id, location in self._storage.checkpoint_locations().items():
@@ -270,27 +232,25 @@ class JobFiles:
         for sink in sinks(self._job):
             self._output.sweep(sink, self._job.job_id, orphans)
 
-    def _sweep_in_progress(self, before: int) -> None:
+    def _sweep(self, begun_before: int, published_before: int, keep: Collection[int]) -> None:
+        """Delete files in progress, and the records of what this run has published, up to checkpoints."""
+        published = range(self._store.ids().start, published_before)
         for sink in sinks(self._job):
-            self._output.sweep_in_progress(sink, self._job.job_id, before)
-
-    def _forget_published(self, before: int, keep: Collection[int]) -> None:
-        """Delete the records of what this run has published, up to a checkpoint."""
-        for sink in sinks(self._job):
-            self._output.forget_published(sink, self._job.job_id, range(self._store.ids().start, before), keep)
+            self._output.sweep_in_progress(sink, self._job.job_id, begun_before)
+            self._output.forget_published(sink, self._job.job_id, published, keep)
 
     def _remove_orphaned_entries(self, orphans: Collection[int]) -> None:
         for stored in self._store.checkpoints():
             if stored.checkpoint_id in orphans:
                 self._store.remove(stored.checkpoint_id)
 
-    def _allocate_id(self, command: AllocateCheckpointId) -> Word:
-        return CheckpointIdAllocated(checkpoint_id=self._store.next_id())
+    def _allocate_id(self, command: commands.AllocateCheckpointId) -> Word:
+        return events.CheckpointIdAllocated(checkpoint_id=self._store.next_id())
 
-    def _set_counter(self, command: SetCheckpointIdCounter) -> None:
+    def _set_counter(self, command: commands.SetCheckpointIdCounter) -> None:
         self._store.raise_counter(command.next_id)
 
-    def _initialize_location(self, command: InitializeLocation) -> Word:
+    def _initialize_location(self, command: commands.InitializeLocation) -> Word:
         checkpoint_id = command.checkpoint_id
         if command.initialize_base:
             self._storage.init_base_locations()
@@ -300,30 +260,30 @@ class JobFiles:
             location = self._storage.initialize_location_for_savepoint(checkpoint_id, command.target)
         else:
             location = self._storage.initialize_location_for_checkpoint(checkpoint_id)
-        return LocationInitialized(checkpoint_id=checkpoint_id, location=location.directory)
+        return events.LocationInitialized(checkpoint_id=checkpoint_id, location=location.directory)
 
-    def _write_metadata(self, command: WriteMetadata) -> Word:
+    def _write_metadata(self, command: commands.WriteMetadata) -> Word:
         self._store.check_leadership()
         path = self._storage.write_metadata(CheckpointLocation(command.location), command.data)
         self._output.cover(command.location, command.checkpoint_id)
-        return MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
+        return events.MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
 
-    def _add_to_store(self, command: StoreCheckpoint) -> Word:
+    def _add_to_store(self, command: commands.StoreCheckpoint) -> Word:
         self._store.add(StoredCheckpoint(command.checkpoint_id, command.metadata_path, command.claim_mode))
-        return CheckpointStored(checkpoint_id=command.checkpoint_id)
+        return events.CheckpointStored(checkpoint_id=command.checkpoint_id)
 
-    def _remove_stored(self, command: RemoveStored) -> None:
+    def _remove_stored(self, command: commands.RemoveStored) -> None:
         self._store.remove(command.checkpoint_id)
 
-    def _store_result(self, command: StoreJobResult) -> Word:
+    def _store_result(self, command: commands.StoreJobResult) -> Word:
         self._store.end(JobResult(command.status, command.savepoint, command.keep, command.shared))
-        return JobResultStored()
+        return events.JobResultStored()
 
-    def _store_parallelism(self, command: StoreParallelism) -> Word:
+    def _store_parallelism(self, command: commands.StoreParallelism) -> Word:
         self._store.want(command.parallelism)
-        return ParallelismStored(request_id=command.request_id)
+        return events.ParallelismStored(request_id=command.request_id)
 
-    def _discard(self, command: DiscardState) -> Word | None:
+    def _discard(self, command: commands.DiscardState) -> Word | None:
         """Delete the files first, then the entry in the store: a remaining entry shows that files may be left."""
         self._storage.discard(command.paths)
         if command.location is None:
@@ -337,9 +297,8 @@ class JobFiles:
         if command.stored and command.checkpoint_id is not None:
             self._store.remove(command.checkpoint_id)
             with suppress(OSError):
-                self._sweep_in_progress(command.checkpoint_id)
-                self._forget_published(command.checkpoint_id - _RECORDED, self._savepoints)
-        return StateDiscarded(checkpoint_id=command.checkpoint_id)
+                self._sweep(command.checkpoint_id, command.checkpoint_id - _RECORDED, self._savepoints)
+        return events.StateDiscarded(checkpoint_id=command.checkpoint_id)
 
     def _dispose(self, location: CheckpointLocation, checkpoint_id: int | None) -> None:
         """Delete everything written for an aborted checkpoint, including staged output; ignore failures."""
@@ -349,51 +308,49 @@ class JobFiles:
             with suppress(OSError):
                 self._remove_orphaned_output({checkpoint_id})
 
-    def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint) -> Word:
+    def _coordinator_turn(self, command: commands.ScheduleCoordinatorCheckpoint) -> Word:
         """Return the turn as an event, since operator coordinators live in the JobMaster."""
-        return CheckpointOperatorCoordinator(checkpoint_id=command.checkpoint_id, operator_id=command.operator_id)
+        return events.CheckpointOperatorCoordinator(
+            checkpoint_id=command.checkpoint_id, operator_id=command.operator_id
+        )
 
-    def _trigger_hook(self, command: TriggerMasterHook) -> Word:
+    def _trigger_hook(self, command: commands.TriggerMasterHook) -> Word:
         self._store.check_leadership()
         return self._hooks.trigger(command)
 
-    def _restore_hooks(self, command: RestoreMasterHooks) -> Word:
+    def _restore_hooks(self, command: commands.RestoreMasterHooks) -> Word:
         self._store.check_leadership()
         return self._hooks.restore(command)
 
-    def _reset_hooks(self, command: ResetMasterHooks) -> Word:
+    def _reset_hooks(self, command: commands.ResetMasterHooks) -> Word:
         self._store.check_leadership()
         return self._hooks.reset()
 
-    def _close_hooks(self, command: CloseMasterHooks) -> None:
+    def _close_hooks(self, command: commands.CloseMasterHooks) -> None:
         self._hooks.close()
 
     _HOW: ClassVar[dict[type[Word], Callable[[JobFiles, Any], Word | None]]] = {
-        EnumerateSplits: _enumerate_splits,
-        DiscoverSplits: _discover_splits,
-        ResolveSnapshot: _resolve,
-        DiscardLaterOutput: _discard_later_output,
-        RecoverCheckpoints: _recover,
-        RemoveOrphans: _remove_orphans,
-        AllocateCheckpointId: _allocate_id,
-        SetCheckpointIdCounter: _set_counter,
-        InitializeLocation: _initialize_location,
-        WriteMetadata: _write_metadata,
-        StoreCheckpoint: _add_to_store,
-        RemoveStored: _remove_stored,
-        StoreJobResult: _store_result,
-        StoreParallelism: _store_parallelism,
-        DiscardState: _discard,
-        ScheduleCoordinatorCheckpoint: _coordinator_turn,
-        TriggerMasterHook: _trigger_hook,
-        RestoreMasterHooks: _restore_hooks,
-        ResetMasterHooks: _reset_hooks,
-        CloseMasterHooks: _close_hooks,
+        commands.EnumerateSplits: _enumerate_splits,
+        commands.DiscoverSplits: _discover_splits,
+        commands.ResolveSnapshot: _resolve,
+        commands.DiscardLaterOutput: _discard_later_output,
+        commands.RecoverCheckpoints: _recover,
+        commands.RemoveOrphans: _remove_orphans,
+        commands.AllocateCheckpointId: _allocate_id,
+        commands.SetCheckpointIdCounter: _set_counter,
+        commands.InitializeLocation: _initialize_location,
+        commands.WriteMetadata: _write_metadata,
+        commands.StoreCheckpoint: _add_to_store,
+        commands.RemoveStored: _remove_stored,
+        commands.StoreJobResult: _store_result,
+        commands.StoreParallelism: _store_parallelism,
+        commands.DiscardState: _discard,
+        commands.ScheduleCoordinatorCheckpoint: _coordinator_turn,
+        commands.TriggerMasterHook: _trigger_hook,
+        commands.RestoreMasterHooks: _restore_hooks,
+        commands.ResetMasterHooks: _reset_hooks,
+        commands.CloseMasterHooks: _close_hooks,
     }
 
     def __repr__(self) -> str:
         return f"JobFiles({self._job.name}, {self._store!r})"
-
-
-def _nothing() -> None:
-    """Do nothing."""

@@ -17,6 +17,7 @@ names of the files contain all that is needed.
 
 from __future__ import annotations
 
+import operator
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -42,11 +43,8 @@ KINDS = (MANAGED_OPERATOR, MANAGED_KEYED, RAW_OPERATOR, RAW_KEYED)
 Read = tuple[Any, Any, bool]
 """A handle, the bytes behind it, and True if they are those of a copy."""
 
-_SUPERFLUOUS: dict[LocalCopies, Callable[[int, int], bool]] = {
-    LocalCopies.OLDER: lambda found, given: found < given,
-    LocalCopies.SAME: lambda found, given: found == given,
-    LocalCopies.OTHER: lambda found, given: found != given,
-}
+_SUPERFLUOUS = {LocalCopies.OLDER: operator.lt, LocalCopies.SAME: operator.eq, LocalCopies.OTHER: operator.ne}
+"""How the checkpoint of a superfluous copy compares with the given one."""
 
 
 class LocalState:
@@ -150,7 +148,7 @@ class StateReader:
         for kind in KINDS:
             truth = getattr(state, f"{kind}_state")
             alternatives = (truth,) if choice is None else getattr(choice, f"{kind}_state")
-            read = self._read_wanted if kind == MANAGED_KEYED else self._read_whole
+            read = self._read_wanted if kind == MANAGED_KEYED else lambda handle: self._storage.read(handle.delegate)
             for handle, data in self._first(read, truth, alternatives):
                 yield kind, handle, data
 
@@ -168,9 +166,6 @@ class StateReader:
             copies += copy is not None
         self.from_local += copies
         return found
-
-    def _read_whole(self, handle: Any) -> pa.Buffer:
-        return self._storage.read(handle.delegate)
 
     def _read_wanted(self, handle: Any) -> pa.Buffer | PartialFile:
         return read_wanted(handle, partial(self._storage.read_range, handle.delegate))

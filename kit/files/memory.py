@@ -165,8 +165,7 @@ class _Handler(fs.FileSystemHandler):
     def open_input_stream(self, path: str) -> pa.NativeFile:
         return pa.BufferReader(self._content(path))
 
-    def open_input_file(self, path: str) -> pa.NativeFile:
-        return pa.BufferReader(self._content(path))
+    open_input_file = open_input_stream
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:
         path = self.normalize_path(path)

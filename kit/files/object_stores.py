@@ -37,14 +37,6 @@ def check_installed(path: str) -> None:
         ) from error
 
 
-def put_new(path: str, data: bytes | pa.Buffer) -> bool:
-    """Write an object if there is none; return False if there is one with other content.
-
-    One with the same content is ours: the answer to a put may be lost, and the put sent again. Raises StorageError.
-    """
-    return put_if(path, data, None)
-
-
 def get(path: str) -> tuple[bytes, Any] | None:
     """Return an object and its version, None if there is none. Raises StorageError."""
     check_installed(path)
@@ -63,7 +55,7 @@ def get(path: str) -> tuple[bytes, Any] | None:
 
 
 def put_if(path: str, data: bytes | pa.Buffer, version: Any) -> bool:
-    """Replace an object of this version, or with None write a new one; return False if it has changed.
+    """Replace an object of this version, or with None write a new one; return False if there is another by now.
 
     An object with the same content is ours: the answer to a put may be lost, and the put sent again. Raises
     StorageError.

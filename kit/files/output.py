@@ -44,7 +44,8 @@ class Output(Protocol):
         """Append rows to a file in progress. No other process knows it."""
 
     def end_writing(self) -> None:
-        """Delete the files in progress of this process."""
+        """Delete the files in progress of this process, if no other process sweeps them."""
+        return
 
     def sweep_in_progress(self, sink: Sink, job_id: str, before: int) -> None:
         """Delete what processes that ended early have left: files begun before the barrier of this checkpoint."""
@@ -287,19 +288,12 @@ class Collected(NamedTuple):
     staged: dict[str, pa.Table]
     published: dict[str, pa.Table]
 
-    def covered_by(self, checkpoint_id: int) -> Collected:
-        """Return what the run had when it took this checkpoint."""
-        return Collected(
-            {path: table for path, table in self.staged.items() if Sink.is_covered(path, checkpoint_id)},
-            {path: table for path, table in self.published.items() if Sink.is_covered(path, checkpoint_id)},
-        )
+    def only(self, wanted: Callable[[str], bool]) -> Collected:
+        """Return those whose paths are wanted."""
+        return Collected(*({path: tables[path] for path in filter(wanted, tables)} for tables in self))
 
 
-def _collected(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    return {path: table for path, table in tables.items() if path.startswith(MEMORY)}
-
-
-class MemoryOutput:
+class MemoryOutput(Output):
     """Tables by path: staged ones, and visible ones.
 
     Rows of a `CollectSink` belong to one run: those of other runs are set aside, for a later run that resumes one of
@@ -321,31 +315,31 @@ class MemoryOutput:
 
     def begin_run(self, lineage: str) -> None:
         """Set aside the rows of the last run, and start with those of the named lineage; "" has none yet."""
-        self._others[self._run] = Collected(_collected(self.staged), _collected(self.published))
+        self._others[self._run] = self._collected()
         self._run = lineage or f"run {len(self._others)}"
         self._replace(self._others.pop(self._run, Collected({}, {})))
 
     def cover(self, location: str, checkpoint_id: int) -> None:
-        """Record which run wrote a snapshot."""
         self._covered[location] = self._run, checkpoint_id
 
     def uncover(self, location: str) -> None:
-        """Forget a snapshot."""
         self._covered.pop(location, None)
 
     def begin_with(self, location: str, checkpoint_id: int | None) -> None:
         """Start with the collected rows that the snapshot covers; a moved snapshot is recognised by its id."""
         moved = [each for each in self._covered.values() if each[1] == checkpoint_id]
         run, checkpoint_id = self._covered.get(location) or (moved[-1] if moved else ("", -1))
-        rows = self._others.get(run, Collected({}, {}))
-        if run == self._run:
-            rows = Collected(_collected(self.staged), _collected(self.published))
-        self._replace(rows.covered_by(checkpoint_id))
+        rows = self._collected() if run == self._run else self._others.get(run, Collected({}, {}))
+        self._replace(rows.only(lambda path: Sink.is_covered(path, checkpoint_id)))
+
+    def _collected(self) -> Collected:
+        """Return the present rows of `CollectSink`s."""
+        return Collected(self.staged, self.published).only(lambda path: path.startswith(MEMORY))
 
     def _replace(self, rows: Collected) -> None:
         """Replace all collected rows by these."""
-        for tables, replacement in ((self.staged, rows.staged), (self.published, rows.published)):
-            for path in _collected(tables):
+        for tables, present, replacement in zip((self.staged, self.published), self._collected(), rows, strict=True):
+            for path in present:
                 del tables[path]
             tables.update(replacement)
 
@@ -354,14 +348,9 @@ class MemoryOutput:
         return self
 
     def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:
-        """Append rows."""
         self.in_progress[path] = table if first else pa.concat_tables([self.in_progress[path], table])
 
-    def end_writing(self) -> None:
-        """Do nothing: no file is open."""
-
     def sweep_in_progress(self, sink: Sink, job_id: str, before: int) -> None:
-        """Forget what nobody will stage."""
         directory = staging_directory(sink.path, job_id)
         for path in list(self.in_progress):
             since = sink.in_progress_since(path.rpartition("/")[2])
@@ -374,7 +363,6 @@ class MemoryOutput:
         self.staged[effect.staged] = self.in_progress[effect.pending] if effect.pending else effect.table
 
     def commit(self, effects: Iterable[Effect]) -> None:
-        """Make rows visible; twice has no further effect."""
         for effect in effects:
             self._directories[effect.final] = output_directory_of(effect.staged)
             table, before = self.staged.get(effect.staged), self.published.get(effect.final)
@@ -396,14 +384,12 @@ class MemoryOutput:
             self.in_progress.pop(effect.staged, None)
 
     def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
-        """Delete rows that will never be published."""
         directory = staging_directory(sink.path, job_id)
         for path in list(self.staged):
             if path.startswith(f"{directory}/") and sink.staged_by(path.rpartition("/")[2]) in orphans:
                 del self.staged[path]
 
     def forget_published(self, sink: Sink, job_id: str, checkpoints: range, keep: Collection[int] = ()) -> None:
-        """Forget that rows were visible."""
         directory = staging_directory(sink.path, job_id)
         for final, staged in list(self._recorded.items()):
             by = sink.staged_by(staged.rpartition("/")[2])
@@ -411,20 +397,17 @@ class MemoryOutput:
                 del self._recorded[final]
 
     def taken_away(self, sink: Sink, job_id: str, after: int) -> int:
-        """Return how many parts were visible and are no longer there."""
         below = staging_directory(sink.path, job_id)
         gone = [staged for final, staged in self._recorded.items() if final not in self.published]
         parts = [sink.staged_part(path.rpartition("/")[2]) for path in gone if path.startswith(below)]
         return sum(part is not None and part > after for part in parts)
 
     def published_files(self, sink: Sink) -> list[str]:
-        """Return the visible parts."""
         directory = f"{sink.path.rstrip('/')}/"
         names = (path.removeprefix(directory) for path in self.published if path.startswith(directory))
         return sorted(name for name in names if is_partition(name[: name.rfind("/") + 1]))
 
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
-        """Delete visible rows."""
         for name in names:
             path = f"{sink.path.rstrip('/')}/{name}"
             del self.published[path]

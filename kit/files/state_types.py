@@ -10,12 +10,13 @@ Flink compares when a task opens its state, and restarts the job when it fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 from kit.core.metadata import read_metadata
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
-from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle
+from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle, StateObject
 from kit.core.state.operator_state import OperatorState
 from kit.files.storage import StateFiles
 from kit.stream.backend.files.framing import FramedFile, file_name, header_bytes
@@ -28,6 +29,7 @@ from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.base import OperatorSpec
 
 File = TypeVar("File", bound=FramedFile)
+Handle = TypeVar("Handle", KeyGroupsStateHandle, OperatorStreamStateHandle)
 
 
 def check_state_types(job: JobGraph, storage: StateFiles, metadata: bytes, location: str) -> None:
@@ -52,12 +54,14 @@ def check_state_types(job: JobGraph, storage: StateFiles, metadata: bytes, locat
 
 def _check(spec: OperatorSpec, owner: str, state: OperatorState, storage: StateFiles) -> None:
     if spec.key_type is not None:
-        for file in _keyed_files(state, storage):
+        handles = (handle for part in state.subtask_states.values() for handle in part.managed_keyed_state)
+        for _, file in _with_headers(handles, KeyGroupsStateHandle, storage, KeyedStateFile):
             _declared(spec, owner, state.max_parallelism).check_fits(file)
             break  # the others say the same
     declared = spec.declared_operator_states()
     if declared:  # a subtask's file names only the states in which this subtask has entries
-        for handle, of_operator in _operator_files(state, storage):
+        of_operators = (handle for part in state.subtask_states.values() for handle in part.managed_operator_state)
+        for handle, of_operator in _with_headers(of_operators, OperatorStreamStateHandle, storage, OperatorStateFile):
             check_types(declared, handle, of_operator)
 
 
@@ -70,36 +74,20 @@ def _declared(spec: OperatorSpec, owner: str, max_parallelism: int) -> HeapKeyed
     return backend
 
 
-def _keyed_files(state: OperatorState, storage: StateFiles) -> Iterator[KeyedStateFile]:
-    for part in state.subtask_states.values():
-        for handle in part.managed_keyed_state:
-            if isinstance(handle, KeyGroupsStateHandle):
-                file = _with_header(handle, storage, KeyedStateFile)
-                if file is not None:
-                    yield file
+def _with_headers(
+    handles: Iterable[StateObject], of: type[Handle], storage: StateFiles, kind: type[File]
+) -> Iterator[tuple[Handle, File]]:
+    """Yield each handle of a class with its file, of which only the header is here.
 
-
-def _operator_files(
-    state: OperatorState, storage: StateFiles
-) -> Iterator[tuple[OperatorStreamStateHandle, OperatorStateFile]]:
-    for part in state.subtask_states.values():
-        for handle in part.managed_operator_state:
-            if isinstance(handle, OperatorStreamStateHandle):
-                file = _with_header(handle, storage, OperatorStateFile)
-                if file is not None:
+    A file is left out if it is unreadable, or has no state.
+    """
+    for handle in handles:
+        if isinstance(handle, of):
+            size = handle.delegate.state_size
+            with suppress(OSError, ValueError, StateRestoreError):
+                header = storage.read_range(handle.delegate, 0, min(HEADER_READ_BYTES, size))
+                if (whole := header_bytes(header)) > header.size:
+                    header = storage.read_range(handle.delegate, 0, min(whole, size))
+                file = kind(PartialFile(size, [(0, header)]), file_name(handle))
+                if file.schemas:
                     yield handle, file
-
-
-def _with_header(
-    handle: KeyGroupsStateHandle | OperatorStreamStateHandle, storage: StateFiles, kind: type[File]
-) -> File | None:
-    """Return a file of which only the header is here; None if it is unreadable, or has no state."""
-    size = handle.delegate.state_size
-    try:
-        header = storage.read_range(handle.delegate, 0, min(HEADER_READ_BYTES, size))
-        if (whole := header_bytes(header)) > header.size:
-            header = storage.read_range(handle.delegate, 0, min(whole, size))
-        file = kind(PartialFile(size, [(0, header)]), file_name(handle))
-        return file if file.schemas else None
-    except (OSError, ValueError, StateRestoreError):
-        return None

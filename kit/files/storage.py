@@ -24,7 +24,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -114,7 +114,7 @@ class StateFiles:
     def read(self, handle: StreamStateHandle | str) -> pa.Buffer:
         """Return all bytes of a handle, or of a file. Raises StorageError naming the path."""
         if isinstance(handle, str):
-            return self._read_file(handle, 0, None)
+            return self.read_part(handle, 0, None)
         delegate = _stream_of(handle)
         if isinstance(delegate, ByteStreamStateHandle):
             return pa.py_buffer(delegate.data)
@@ -134,11 +134,7 @@ class StateFiles:
         if delegate.path is None:
             raise StorageError(f"{handle!r} refers to no bytes that could be read")
         start = delegate.start_pos if isinstance(delegate, SegmentFileStateHandle) else 0
-        return self._read_file(delegate.path, start + offset, length)
-
-    def read_part(self, path: str, offset: int, length: int) -> pa.Buffer:
-        """Return `length` bytes of a file from `offset` on. Raises StorageError if there are fewer."""
-        return self._read_file(path, offset, length)
+        return self.read_part(delegate.path, start + offset, length)
 
     def resolve(self, pointer: str | os.PathLike[str]) -> ResolvedCheckpoint:
         """Find a checkpoint or savepoint by its directory or its `_metadata` file, and read its metadata.
@@ -179,10 +175,8 @@ class StateFiles:
         """
         path = self.qualified(directory)
         file_system, inner = self.place(path)
-        try:
+        with _failing_to("list", path):
             found = file_system.get_file_info(fs.FileSelector(inner, allow_not_found=True, recursive=True))
-        except (OSError, pa.ArrowException) as error:
-            raise _failed("list", path, error) from error
         if len(found) > most:
             raise StorageError(f"{path!r} has {len(found):,} files and directories, at most {most:,} are read")
         for each in found:
@@ -192,10 +186,8 @@ class StateFiles:
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, in order; none if it does not exist. Raises StorageError."""
         file_system, inner = self.place(directory)
-        try:
+        with _failing_to("list", directory):
             found = file_system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
-        except (OSError, pa.ArrowException) as error:
-            raise _failed("list", directory, error) from error
         return sorted(info.base_name for info in found)
 
     def discard(self, paths: Iterable[str]) -> None:
@@ -227,7 +219,8 @@ class StateFiles:
         """Return the file system of a path or URI, and the path in it."""
         return _opened(path) if self._file_system is None else (self._file_system, path)
 
-    def _read_file(self, path: str, offset: int, length: int | None) -> pa.Buffer:
+    def read_part(self, path: str, offset: int, length: int | None) -> pa.Buffer:
+        """Return `length` bytes of a file from `offset` on, None: all. Raises StorageError if there are fewer."""
         try:
             file_system, inner = self.place(path)
             with file_system.open_input_file(inner) as stream:
@@ -424,15 +417,13 @@ class CheckpointStorage(StateFiles):
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file that appears in one step. Raises StorageError naming the path."""
         file_system, inner = self.place(path)
-        temporary = inner if _writes_whole_objects(file_system) else _temporary(inner)
-        try:
+        temporary = inner if file_system.type_name in APPEAR_WHOLE else _temporary(inner)
+        with _failing_to("write", path):
             self._make(posixpath.dirname(path))
             with file_system.open_output_stream(temporary) as stream:
                 stream.write(data)
             if temporary != inner:
                 disk.rename(file_system, temporary, inner, durable=self.syncs)
-        except (OSError, pa.ArrowException) as error:
-            raise _failed("write", path, error) from error
 
     def replace(self, temporary: str, path: str, data: bytes) -> None:
         """Write a file at `temporary`, and rename it to `path`, whose directory must exist. Raises StorageError."""
@@ -468,7 +459,7 @@ class CheckpointStorage(StateFiles):
         if self.exists(path):
             return False
         if self._file_system is None and object_stores.is_object(path):
-            return object_stores.put_new(path, data)
+            return object_stores.put_if(path, data, None)
         if not disk.is_local(file_system):
             self.write(path, data)
             return True
@@ -505,27 +496,21 @@ class CheckpointStorage(StateFiles):
     def make_new_directory(self, directory: str) -> None:
         """Make a directory below one that exists. Raises StorageError if it exists, or the one above it does not."""
         file_system, inner = self.place(directory)
-        try:
+        with _failing_to("make directory", directory):
             disk.make_new_directory(file_system, inner, durable=self.syncs)
-        except (OSError, pa.ArrowException) as error:
-            raise _failed("make directory", directory, error) from error
 
     def move(self, source: str, target: str) -> None:
         """Rename a file or directory in one step. Raises StorageError, also if `source` does not exist."""
         file_system, inner = self.place(source)
-        try:
+        with _failing_to("rename", source):
             disk.rename(file_system, inner, self.place(target)[1], durable=self.syncs)
-        except (OSError, pa.ArrowException) as error:
-            raise _failed("rename", source, error) from error
 
     def _make(self, directory: str) -> None:
         if directory in self._made:
             return
-        try:
+        with _failing_to("make directory", directory):
             file_system, inner = self.place(directory)
             disk.make_directory(file_system, inner, durable=self.syncs)
-        except (OSError, pa.ArrowException) as error:
-            raise _failed("make directory", directory, error) from error
         self._made.add(directory)
 
     # ---- discarding ---------------------------------------------------------------------------------------------
@@ -577,23 +562,19 @@ class CheckpointStateOutputStream:
             if self._size <= self._storage.memory_threshold_bytes:
                 return
             self._storage._make(posixpath.dirname(self._path))
-        try:
+        with _failing_to("write", self._path):
             if self._file is None:
                 self._file = self._file_system.open_output_stream(_temporary(self._inner))
                 piece = b"".join(self._first)
             self._file.write(piece)
-        except (OSError, pa.ArrowException) as error:
-            raise _failed("write", self._path, error) from error
 
     def close_and_get_handle(self) -> StreamStateHandle:
         """Finish the file, and return its handle."""
         if self._file is None:
             return ByteStreamStateHandle(self._name, b"".join(self._first))
-        try:
+        with _failing_to("write", self._path):
             self._file.close()
             disk.rename(self._file_system, _temporary(self._inner), self._inner, durable=self._storage.syncs)
-        except (OSError, pa.ArrowException) as error:
-            raise _failed("write", self._path, error) from error
         self._kept = True
         return _file_handle(self._location, self._name, self._size, self._path)
 
@@ -643,12 +624,17 @@ def _opened(path: str) -> tuple[fs.FileSystem, str]:
 _LOCAL = fs.LocalFileSystem()
 
 
-def _writes_whole_objects(file_system: fs.FileSystem) -> bool:
-    return file_system.type_name in APPEAR_WHOLE
-
-
 def _temporary(path: str) -> str:
     return f"{posixpath.dirname(path)}/.{posixpath.basename(path)}.part"
+
+
+@contextmanager
+def _failing_to(what: str, path: str) -> Iterator[None]:
+    """Raise StorageError, which names the path, for an error of the file system in the block."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise _failed(what, path, error) from error
 
 
 def _failed(what: str, path: str, error: Exception) -> StorageError:

@@ -12,29 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from kit.core.protocol.commands import (
-    AwaitRows,
-    CommitEffects,
-    DiscardSnapshot,
-    DropEffects,
-    LocalCopies,
-    PruneLocalState,
-    ReadSplit,
-    ReadState,
-    WriteChannelStateFile,
-    WriteRows,
-    WriteSnapshot,
-)
+from kit.core.protocol import commands, events
 from kit.core.protocol.duties import Command
-from kit.core.protocol.events import (
-    ChannelStateFileWritten,
-    EffectsCommitted,
-    RowsAvailable,
-    SnapshotWritten,
-    SplitRead,
-    StateRead,
-    StateReadFailed,
-)
 from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
 from kit.core.protocol.words import Word
 from kit.core.state.errors import StateError, StateLostError, StateRestoreError
@@ -83,8 +62,8 @@ class TaskFiles:
         it.
         """
         how = self._HOW
-        if sync_ms and isinstance(command, WriteSnapshot):
-            how = {WriteSnapshot: lambda files, command: files._write_snapshot(command, sync_ms)}
+        if sync_ms and isinstance(command, commands.WriteSnapshot):
+            how = {commands.WriteSnapshot: lambda files, command: files._write_snapshot(command, sync_ms)}
         return carry_out(self, how, command)
 
     def close(self) -> None:
@@ -99,16 +78,16 @@ class TaskFiles:
         if self._local is not None:
             self._local.drop(subtask)
 
-    def _read_split(self, command: ReadSplit) -> Word:
+    def _read_split(self, command: commands.ReadSplit) -> Word:
         split_id = str(command.split["id"])
         try:
             read = self._checked_reader(command).read(command.split, command.position, command.max_rows)
         except Exception as error:
             failed = command.failed(error)
             return replace(failed, error=f"source {self._job.operator(command.operator_id).name!r}: {failed.error}")
-        return SplitRead(split_id=split_id, batch=read.batch, position=read.position, finished=read.finished)
+        return events.SplitRead(split_id=split_id, batch=read.batch, position=read.position, finished=read.finished)
 
-    def may_take_long(self, command: ReadSplit) -> bool:
+    def may_take_long(self, command: commands.ReadSplit) -> bool:
         """Return True if the source has no end, so that a read may wait for rows."""
         source = self._source(command.operator_id)
         return source.endless or source.discover_every_ms is not None
@@ -118,7 +97,7 @@ class TaskFiles:
         assert isinstance(spec, SourceSpec)
         return spec.source
 
-    def _checked_reader(self, command: ReadSplit) -> SplitReader:
+    def _checked_reader(self, command: commands.ReadSplit) -> SplitReader:
         operator_id = command.operator_id
         if operator_id not in self._readers:
             source = self._source(operator_id)
@@ -127,7 +106,7 @@ class TaskFiles:
         self._sources[operator_id].check_split(command.split)
         return self._readers[operator_id]
 
-    def _await_rows(self, command: AwaitRows) -> Word:
+    def _await_rows(self, command: commands.AwaitRows) -> Word:
         """Ask the source which of the splits have rows now. One that cannot be asked is read, and the read says why."""
         source, there = self._source(command.operator_id), []
         for split, position in command.splits:
@@ -137,9 +116,9 @@ class TaskFiles:
                 has_rows = True
             if has_rows:
                 there.append(str(split["id"]))
-        return RowsAvailable(operator_id=command.operator_id, split_ids=tuple(there))
+        return events.RowsAvailable(operator_id=command.operator_id, split_ids=tuple(there))
 
-    def _read_state(self, command: ReadState) -> Word:
+    def _read_state(self, command: commands.ReadState) -> Word:
         parts: list[RestoredPart] = []
         streams: dict[StreamStateHandle, Any] = {}
         reader = StateReader(self._storage, self._local, command.restore.checkpoint_id)
@@ -155,11 +134,11 @@ class TaskFiles:
         except (OSError, ValueError, StateError) as error:
             is_lost = isinstance(error, StateLostError)
             remedy = "; start the job from a checkpoint or savepoint that is intact: restore_path" if is_lost else ""
-            return StateReadFailed(
+            return events.StateReadFailed(
                 error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}{remedy}",
                 recoverable=isinstance(error, OSError) and not is_lost,
             )
-        return StateRead(parts=tuple(parts), from_local=reader.from_local)
+        return events.StateRead(parts=tuple(parts), from_local=reader.from_local)
 
     def _channel_state(
         self, operator_id: str, state: OperatorSubtaskState, streams: dict[StreamStateHandle, Any]
@@ -176,7 +155,7 @@ class TaskFiles:
                     streams[handle.delegate] = self._storage.read(handle.delegate)
                 yield RestoredPart(operator_id, kind, handle, streams[handle.delegate])
 
-    def _write_snapshot(self, command: WriteSnapshot, sync_ms: int = 0) -> Word:
+    def _write_snapshot(self, command: commands.WriteSnapshot, sync_ms: int = 0) -> Word:
         states: dict[str, dict[str, Any]] = {}
         written: list[str] = []
         try:
@@ -194,7 +173,7 @@ class TaskFiles:
         snapshot = TaskStateSnapshot(
             {operator_id: OperatorSubtaskState(**kinds) for operator_id, kinds in states.items()}
         )
-        return SnapshotWritten(
+        return events.SnapshotWritten(
             checkpoint_id=command.checkpoint_id,
             state=snapshot,
             bytes_written=snapshot.checkpointed_size,
@@ -203,18 +182,18 @@ class TaskFiles:
 
     def undo(self, command: Command, answer: Word | None) -> None:
         """Delete what was written, and answered, for a command that was stopped meanwhile."""
-        if isinstance(command, WriteSnapshot) and isinstance(answer, SnapshotWritten):
+        if isinstance(command, commands.WriteSnapshot) and isinstance(answer, events.SnapshotWritten):
             self._storage.discard(answer.state.files())
             self._drop_copies(command)
             self._output.drop(command.effects)
-        elif isinstance(answer, ChannelStateFileWritten):
+        elif isinstance(answer, events.ChannelStateFileWritten):
             self._storage.discard(answer.handle.files())
 
-    def _discard_snapshot(self, command: DiscardSnapshot) -> None:
+    def _discard_snapshot(self, command: commands.DiscardSnapshot) -> None:
         self._storage.discard(command.paths)
         self._output.drop(command.effects)
 
-    def _write_part(self, command: WriteSnapshot, part: SnapshotPart) -> Any:
+    def _write_part(self, command: commands.WriteSnapshot, part: SnapshotPart) -> Any:
         location, checkpoint_id = CheckpointLocation(command.location), command.checkpoint_id
         local = self._local if location == self._storage.location_for_checkpoint(checkpoint_id) else None
         if part.write is not None and local is None and self._storage.takes_pieces(location):
@@ -231,42 +210,42 @@ class TaskFiles:
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
         return OperatorStreamStateHandle(where, stream)
 
-    def _write_channel_state(self, command: WriteChannelStateFile) -> Word:
+    def _write_channel_state(self, command: commands.WriteChannelStateFile) -> Word:
         data, offsets = command.encode()
         handle = self._storage.to_handle(data, CheckpointLocation(command.location), command.file_name)
-        return ChannelStateFileWritten(
+        return events.ChannelStateFileWritten(
             checkpoint_id=command.checkpoint_id, file_name=command.file_name, handle=handle, offsets=offsets
         )
 
-    def _drop_copies(self, command: WriteSnapshot) -> None:
+    def _drop_copies(self, command: commands.WriteSnapshot) -> None:
         if self._local is not None:
-            self._local.prune(command.subtask, command.checkpoint_id, LocalCopies.SAME)
+            self._local.prune(command.subtask, command.checkpoint_id, commands.LocalCopies.SAME)
 
-    def _prune_local_state(self, command: PruneLocalState) -> None:
+    def _prune_local_state(self, command: commands.PruneLocalState) -> None:
         if self._local is not None:
             self._local.prune(command.subtask, command.checkpoint_id, command.copies)
 
-    def _commit(self, command: CommitEffects) -> Word:
+    def _commit(self, command: commands.CommitEffects) -> Word:
         self._output.commit(command.effects)
-        return EffectsCommitted(operator_id=command.operator_id, checkpoint_id=command.checkpoint_id)
+        return events.EffectsCommitted(operator_id=command.operator_id, checkpoint_id=command.checkpoint_id)
 
-    def _write_rows(self, command: WriteRows) -> None:
+    def _write_rows(self, command: commands.WriteRows) -> None:
         self._output.write(command.path, command.table, first=command.first, last=command.last)
 
-    def _drop(self, command: DropEffects) -> None:
+    def _drop(self, command: commands.DropEffects) -> None:
         self._output.drop(command.effects)
 
     _HOW: ClassVar[dict[type[Word], Callable[[TaskFiles, Any], Word | None]]] = {
-        ReadSplit: _read_split,
-        AwaitRows: _await_rows,
-        ReadState: _read_state,
-        WriteSnapshot: _write_snapshot,
-        WriteChannelStateFile: _write_channel_state,
-        WriteRows: _write_rows,
-        CommitEffects: _commit,
-        DropEffects: _drop,
-        DiscardSnapshot: _discard_snapshot,
-        PruneLocalState: _prune_local_state,
+        commands.ReadSplit: _read_split,
+        commands.AwaitRows: _await_rows,
+        commands.ReadState: _read_state,
+        commands.WriteSnapshot: _write_snapshot,
+        commands.WriteChannelStateFile: _write_channel_state,
+        commands.WriteRows: _write_rows,
+        commands.CommitEffects: _commit,
+        commands.DropEffects: _drop,
+        commands.DiscardSnapshot: _discard_snapshot,
+        commands.PruneLocalState: _prune_local_state,
     }
 
     def __repr__(self) -> str:

@@ -134,13 +134,13 @@ def test_a_host_reads_what_its_subtask_wants(tmp_path: Path, monkeypatch: pytest
     assert len(data) > 2 * READ_WHOLE_BYTES
     stream = storage.to_handle(data, storage.initialize_location_for_checkpoint(1), "flights")
     lengths: list[int] = []
-    read_file = CheckpointStorage._read_file
+    read_file = CheckpointStorage.read_part
 
     def counted(self: CheckpointStorage, path: str, offset: int, length: int) -> pa.Buffer:
         lengths.append(length)
         return read_file(self, path, offset, length)
 
-    monkeypatch.setattr(CheckpointStorage, "_read_file", counted)
+    monkeypatch.setattr(CheckpointStorage, "read_part", counted)
     together: dict[Any, Any] = {}
     for wanted in key_group_partitions(MAXIMUM, 3):
         mine = KeyGroupsStateHandle(ALL, handle.offsets, stream).intersection(wanted)

@@ -15,9 +15,9 @@ import kit
 from kit import CheckpointConfig, FixedDelay, GeneratorSource, ParquetSink, SparkJob, StreamEnvironment, count, sum_
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StorageError
-from kit.files.object_stores import put_new
+from kit.files.object_stores import put_if
 from kit.files.storage import CheckpointStorage, resolve
-from kit.files.stores.file_records import FileRecords
+from kit.files.stores.object_records import ObjectRecords
 from kit.files.stores.opening import open_store
 from kit.stream.connectors.files import CommitError, commit, stage
 from kit.stream.operators.sources.source import ReadResult, Source, Split
@@ -35,7 +35,7 @@ class TestObjectRecords(StoreContract):
     @pytest.fixture
     def opened(self, bucket: str) -> OpenRecords:
         storage = CheckpointStorage(f"{bucket}/checkpoints", JOB_ID)
-        return lambda: FileRecords.open({}, storage)
+        return lambda: ObjectRecords(storage)
 
     def test_it_is_one_object(self, bucket: str) -> None:
         storage = CheckpointStorage(f"{bucket}/checkpoints", JOB_ID)
@@ -66,14 +66,14 @@ def test_of_two_that_write_the_same_metadata_one_is_told(bucket: str) -> None:
 
 
 def test_a_put_that_is_sent_again_is_ours(bucket: str) -> None:
-    assert put_new(f"{bucket}/a/b", b"1")
-    assert put_new(f"{bucket}/a/b", b"1")
-    assert not put_new(f"{bucket}/a/b", b"2")
+    assert put_if(f"{bucket}/a/b", b"1", None)
+    assert put_if(f"{bucket}/a/b", b"1", None)
+    assert not put_if(f"{bucket}/a/b", b"2", None)
 
 
 def test_a_store_that_does_not_answer_is_named(bucket: str) -> None:
     with pytest.raises(StorageError, match="Cannot write 's3://kit-no-such-bucket/x': "):
-        put_new("s3://kit-no-such-bucket/x", b"1")
+        put_if("s3://kit-no-such-bucket/x", b"1", None)
 
 
 def test_output_that_was_copied_and_not_yet_deleted_is_published_once(bucket: str) -> None:

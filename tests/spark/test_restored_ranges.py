@@ -44,7 +44,7 @@ def test_none_is_lost_and_none_is_read_twice(tmp_path: Path, monkeypatch: pytest
     files = {str(path): path.stat().st_size for path in savepoint.glob("*") if path.stat().st_size > 1 << 20}
     assert len(files) == 2
     read: list[int] = []
-    read_file = CheckpointStorage._read_file
+    read_file = CheckpointStorage.read_part
 
     def counted(self: CheckpointStorage, path: str, offset: int, length: int | None) -> pa.Buffer:
         found = read_file(self, path, offset, length)
@@ -52,7 +52,7 @@ def test_none_is_lost_and_none_is_read_twice(tmp_path: Path, monkeypatch: pytest
             read.append(found.size)
         return found
 
-    monkeypatch.setattr(CheckpointStorage, "_read_file", counted)
+    monkeypatch.setattr(CheckpointStorage, "read_part", counted)
     with SparkJob(environment(tmp_path, parallelism, None), launch=ThreadGang, restore_path=savepoint) as job:
         job.start().wait()
         totals = job.output("totals").set_index("key").sort_index()

@@ -15,17 +15,15 @@ checkpoints; see `FileSystemJobResultStore`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 from urllib.parse import unquote
 
 from kit.core.state.errors import StorageError
-from kit.files.object_stores import is_object
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.files.stores.errors import LeadershipLostError, StoreError
-from kit.files.stores.object_records import ObjectRecords
-from kit.files.stores.stores import CHECKPOINTS, Leader, Records, look_up, lost
+from kit.files.stores.stores import CHECKPOINTS, Leader, Records, look_up, lost, only_reads
 from kit.stream.connectors.files import file_safe
 
 _DIRECTORY = re.compile(r"leader-(\d+)(?:-(.+))?")
@@ -36,7 +34,7 @@ _TRIES = 1_000
 """Attempts while other drivers take over; a directory that is being renamed may not be listed at all."""
 
 
-class FileRecords:
+class FileRecords(Records):
     """Records as files in `store/leader-<token>-<driver>/` of the job's checkpoint directory.
 
     `led` is the leadership that this driver has taken; None while it only reads.
@@ -45,11 +43,6 @@ class FileRecords:
     def __init__(self, storage: CheckpointStorage, led: Leader | None = None) -> None:
         self._storage = storage
         self._led = led
-
-    @classmethod
-    def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> Records:
-        """Return the records of this storage's job."""
-        return ObjectRecords.open(address, storage) if is_object(storage.job_directory) else cls(storage)
 
     def lead(self, driver: str) -> None:
         """Rename the directory to the next token and this driver's name, or create the first."""
@@ -112,9 +105,10 @@ class FileRecords:
         """Return the driver in the name of the newest directory, None if no driver ever led."""
         try:
             for _ in range(_TRIES):
-                found = [each for name in self._storage.names(self._root) if (each := _leader_in(name))]
+                found = [each for name in self._storage.names(self._root) if (each := _DIRECTORY.fullmatch(name))]
                 if found:
-                    return max(found, key=lambda each: each.token)
+                    newest = max(found, key=lambda each: int(each[1]))
+                    return Leader(int(newest[1]), unquote(newest[2] or ""))
                 if not self._storage.exists(self._root):
                     return None
         except OSError as error:
@@ -122,11 +116,11 @@ class FileRecords:
         raise StoreError(f"{self._root} has no directory leader-<number>: it was removed; remove {self._root} as well")
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of the file."""
-        return self._in_own_directory(lambda directory: self._content(f"{directory}/{name}"), None)
+        def content(directory: str) -> bytes | None:
+            path = f"{directory}/{name}"
+            return self._storage.read(path).to_pybytes() if self._storage.exists(path) else None
 
-    def _content(self, path: str) -> bytes | None:
-        return self._storage.read(path).to_pybytes() if self._storage.exists(path) else None
+        return self._in_own_directory(content, None)
 
     def write(self, name: str, data: bytes) -> None:
         """Write the file, which appears completely or not at all; read it again if the write seems to have failed."""
@@ -152,17 +146,12 @@ class FileRecords:
         return data
 
     def remove(self, name: str) -> None:
-        """Delete the file."""
         directory = self._directory(self._leadership())
         self._storage.discard([f"{directory}/{name}"])
         self._check(directory)
 
     def names(self, below: str) -> list[str]:
-        """Return the names of the files in a directory."""
         return self._in_own_directory(lambda directory: self._storage.names(f"{directory}/{below}"), [])
-
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
 
     def copy(self, storage: CheckpointStorage) -> FileRecords:
         """Return the records of the same driver in a copy of the files."""
@@ -195,7 +184,7 @@ class FileRecords:
 
     def _leadership(self) -> Leader:
         if self._led is None:
-            raise StoreError(f"{self!r} can only be read: this driver has not taken the leadership")
+            raise only_reads(self)
         return self._led
 
     def _check(self, directory: str) -> None:
@@ -220,8 +209,3 @@ class FileRecords:
 
 def _name(leader: Leader) -> str:
     return f"leader-{leader.token}" + (f"-{file_safe(leader.driver)}" if leader.driver else "")
-
-
-def _leader_in(name: str) -> Leader | None:
-    found = _DIRECTORY.fullmatch(name)
-    return None if found is None else Leader(int(found[1]), unquote(found[2] or ""))

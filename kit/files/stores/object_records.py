@@ -8,14 +8,14 @@ that was read (`If-Match`). A driver that has lost the leadership finds another 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 
 from kit.core.state.errors import StorageError
 from kit.files import object_stores
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.errors import InconsistentStoreError, StoreError
-from kit.files.stores.stores import Leader, lost
+from kit.files.stores.stores import Leader, Records, lost, only_reads
 
 _TRIES = 50
 """Attempts to replace the object while others replace it."""
@@ -29,7 +29,7 @@ class _Content:
     values: dict[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        leader = None if self.leader is None else {"token": self.leader.token, "driver": self.leader.driver}
+        leader = None if self.leader is None else asdict(self.leader)
         return json.dumps({"leader": leader, "values": self.values}, sort_keys=True).encode()
 
     @classmethod
@@ -45,17 +45,12 @@ class _Content:
             raise StoreError(f"{path} cannot be read ({error}): {data[:80]!r}; repair or remove it") from error
 
 
-class ObjectRecords:
-    """The records of one job in the object at `path`, a URI."""
+class ObjectRecords(Records):
+    """The records of one job in the object `store.json` of its checkpoint directory, a URI."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, storage: CheckpointStorage) -> None:
+        self._path = f"{storage.job_directory}/store.json"
         self._token: int | None = None
-
-    @classmethod
-    def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> ObjectRecords:
-        """Return the records of this storage's job."""
-        return cls(f"{storage.job_directory}/store.json")
 
     def lead(self, driver: str) -> None:
         """Put the next token into the object."""
@@ -69,16 +64,13 @@ class ObjectRecords:
         self._token = leader.token
 
     def leader(self) -> Leader | None:
-        """Return the driver with the token in the object."""
         return self._get()[0].leader
 
     def read(self, name: str) -> bytes | None:
-        """Return the value in the object."""
         value = self._own().values.get(name)
         return None if value is None else value.encode("latin-1")
 
     def write(self, name: str, data: bytes) -> None:
-        """Put the object with this value."""
         self.update(name, lambda found: data)
 
     def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
@@ -92,18 +84,13 @@ class ObjectRecords:
         return self._change(put).values[name].encode("latin-1")
 
     def remove(self, name: str) -> None:
-        """Put the object without the value."""
         self._check_leads()
         if name in self._own().values:
             self._change(lambda content: content.values.pop(name, None))
 
     def names(self, below: str) -> list[str]:
-        """Return the names below this one."""
         prefix = f"{below}/"
         return [name.removeprefix(prefix) for name in self._own().values if name.startswith(prefix)]
-
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
 
     def _get(self) -> tuple[_Content, object]:
         try:
@@ -119,7 +106,7 @@ class ObjectRecords:
 
     def _check_leads(self) -> None:
         if self._token is None:
-            raise StoreError(f"{self!r} can only be read: this driver has not taken the leadership")
+            raise only_reads(self)
 
     def _check(self, content: _Content) -> None:
         if self._token is not None and (content.leader is None or content.leader.token != self._token):

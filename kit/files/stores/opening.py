@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kit.files.object_stores import is_object
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import DurableStore, MemoryStore, Records
 from kit.stream.settings.store_addresses import IN_MEMORY, store_named
@@ -24,20 +25,21 @@ def open_store(setting: str, storage: CheckpointStorage) -> MemoryStore | Durabl
 
 def _filesystem(address: Mapping[str, str], storage: CheckpointStorage) -> Records:
     from kit.files.stores.file_records import FileRecords
+    from kit.files.stores.object_records import ObjectRecords
 
-    return FileRecords.open(address, storage)
+    return ObjectRecords(storage) if is_object(storage.job_directory) else FileRecords(storage)
 
 
 def _zookeeper(address: Mapping[str, str], storage: CheckpointStorage) -> Records:
     from kit.files.stores.zookeeper import ZooKeeperRecords
 
-    return ZooKeeperRecords.open(address, storage)
+    return ZooKeeperRecords(address["hosts"], f"{address['root']}/{storage.job_id}")
 
 
 def _sqlite(address: Mapping[str, str], storage: CheckpointStorage) -> Records:
     from kit.files.stores.sqlite import SqliteRecords
 
-    return SqliteRecords.open(address, storage)
+    return SqliteRecords(address["path"], storage.job_id)
 
 
 OPEN_RECORDS: dict[str, Callable[[Mapping[str, str], CheckpointStorage], Records]] = {

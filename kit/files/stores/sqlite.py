@@ -9,13 +9,12 @@ The file must be on a local disk; SQLite's locks do not work on most network fil
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from kit.files.storage import CheckpointStorage
 from kit.files.stores.errors import LeadershipLostError, StoreError
-from kit.files.stores.stores import LEADER, Leader, look_up, lost
+from kit.files.stores.stores import LEADER, Leader, Records, look_up, lost, only_reads
 
 PATIENCE_S = 10.0
 """The longest wait for another process that holds the file."""
@@ -28,18 +27,13 @@ _READ = "SELECT value FROM records WHERE job = ? AND name = ?"
 _WRITE = "INSERT INTO records VALUES (?, ?, ?) ON CONFLICT (job, name) DO UPDATE SET value = excluded.value"
 
 
-class SqliteRecords:
+class SqliteRecords(Records):
     """The records of one job in the database file `path`, which is created if it does not exist."""
 
     def __init__(self, path: str, job_id: str) -> None:
         self._path = Path(path)
         self._job_id = job_id
         self._token: int | None = None
-
-    @classmethod
-    def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> SqliteRecords:
-        """Return the records that `sqlite://<path>` names, for this storage's job."""
-        return cls(address["path"], storage.job_id)
 
     def lead(self, driver: str) -> None:
         """Replace the leader's row, with the next token."""
@@ -51,12 +45,10 @@ class SqliteRecords:
         self._token = leader.token
 
     def leader(self) -> Leader | None:
-        """Return the driver in the leader's row."""
         with self._opened() as database:
             return self._leader(database)
 
     def read(self, name: str) -> bytes | None:
-        """Return the value of the row."""
         with self._reading() as database:
             return self._value(database, name)
 
@@ -80,24 +72,19 @@ class SqliteRecords:
         return data
 
     def remove(self, name: str) -> None:
-        """Delete the row."""
         self._check_leads()
         with self._transaction() as database:
             database.execute("DELETE FROM records WHERE job = ? AND name = ?", (self._job_id, name))
 
     def names(self, below: str) -> list[str]:
-        """Return the names below this one."""
         prefix = f"{below}/"
         ask = "SELECT substr(name, ?) FROM records WHERE job = ? AND substr(name, 1, ?) = ?"
         with self._reading() as database:
             return [name for (name,) in database.execute(ask, (len(prefix) + 1, self._job_id, len(prefix), prefix))]
 
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
-
     def _check_leads(self) -> None:
         if self._token is None:
-            raise StoreError(f"{self!r} can only be read: this driver has not taken the leadership")
+            raise only_reads(self)
 
     def _leader(self, database: sqlite3.Connection) -> Leader | None:
         data = self._value(database, LEADER)

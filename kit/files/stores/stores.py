@@ -78,6 +78,8 @@ class Leader:
 class CheckpointStore(Protocol):
     """The driver's interface to a store. All methods raise StoreError.
 
+    A store that keeps nothing inherits the methods that return nothing.
+
     Follows Flink's `CheckpointIDCounter` and the part of a `CompletedCheckpointStore` that outlives a driver; the
     coordinator's counter is its `checkpointIdCounter`.
     """
@@ -88,8 +90,12 @@ class CheckpointStore(Protocol):
         `driver` is its name in the errors of others. Returns the status in which that run has ended, "" if it has not.
         """
 
+    def leads(self) -> Leader | None:
+        """Return the driver that leads an unfinished run, or None if no run is unfinished."""
+
     def check_leadership(self) -> None:
         """Raise LeadershipLostError if another driver has taken over since `begin`."""
+        return
 
     def next_id(self) -> int:
         """Allocate an id. Flink: `CheckpointIDCounter.getAndIncrement`."""
@@ -105,28 +111,33 @@ class CheckpointStore(Protocol):
 
     def add(self, checkpoint: StoredCheckpoint) -> None:
         """Add an entry. Raises InconsistentStoreError if it is unknown whether that succeeded."""
+        return
 
     def remove(self, checkpoint_id: int) -> None:
         """Remove an entry, if it exists."""
+        return
 
     def want(self, parallelism: Mapping[str, int]) -> None:
         """Record the parallelism that the run should have."""
+        return
 
     def wanted(self) -> dict[str, int]:
         """Return the recorded parallelism; empty if there is none."""
 
     def end(self, result: JobResult) -> None:
         """Record that the run has ended."""
+        return
 
     def result(self) -> JobResult | None:
         """Return how the run has ended, None if it has not."""
 
     def close(self) -> None:
-        """Close connections."""
+        """Close connections, if there are any."""
+        return
 
 
-class MemoryStore:
-    """A store that ends with its driver: only its counter has an effect.
+class MemoryStore(CheckpointStore):
+    """A store that ends with its driver: only its counter has an effect, and no other driver can know of it.
 
     Flink: `StandaloneCompletedCheckpointStore` and `StandaloneCheckpointIDCounter`.
     """
@@ -136,23 +147,16 @@ class MemoryStore:
         self._first_id = next_id if first_id is None else first_id
 
     def begin(self, *, recover: bool, driver: str = "") -> str:
-        """Return "": there never was an earlier driver."""
         return ""
 
-    def check_leadership(self) -> None:
-        """Do nothing: no other driver can know of this store."""
-
     def leads(self) -> Leader | None:
-        """Return None: no other driver can know of this store."""
         return None
 
     def next_id(self) -> int:
-        """Allocate an id."""
         self._next_id += 1
         return self._next_id - 1
 
     def raise_counter(self, next_id: int) -> None:
-        """Allocate no id below this from now on."""
         if not self.ids():
             self._first_id = max(self._first_id, next_id)
         self._next_id = max(self._next_id, next_id)
@@ -162,31 +166,14 @@ class MemoryStore:
         return range(self._first_id, self._next_id)
 
     def checkpoints(self) -> list[StoredCheckpoint]:
-        """Return no entries: the JobMaster has them."""
+        """Return no entries: the JobMaster has them, and others find them by their `_metadata`."""
         return []
 
-    def add(self, checkpoint: StoredCheckpoint) -> None:
-        """Do nothing: the JobMaster has the checkpoint, and others find it by its `_metadata`."""
-
-    def remove(self, checkpoint_id: int) -> None:
-        """Do nothing."""
-
-    def want(self, parallelism: Mapping[str, int]) -> None:
-        """Do nothing: no later driver will read it."""
-
     def wanted(self) -> dict[str, int]:
-        """Return nothing: the store ends with the driver."""
         return {}
 
-    def end(self, result: JobResult) -> None:
-        """Do nothing: no later driver will read it."""
-
     def result(self) -> JobResult | None:
-        """Return None: the store ends with the driver."""
         return None
-
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
 
     def copy(self) -> MemoryStore:
         """Return another store with the same counter."""
@@ -225,7 +212,8 @@ class Records(Protocol):
         """Return the names below this one, without it."""
 
     def close(self) -> None:
-        """Close connections."""
+        """Close connections, if there are any."""
+        return
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +229,7 @@ class Run:
         return "" if self.result is None else self.result.status
 
 
-class DurableStore:
+class DurableStore(CheckpointStore):
     """A store in records that outlive the driver; it caches nothing."""
 
     def __init__(self, records: Records) -> None:
@@ -285,12 +273,10 @@ class DurableStore:
         return False
 
     def leads(self) -> Leader | None:
-        """Return the driver that leads an unfinished run, or None if no run is unfinished."""
         run = self._run()
         return None if run is None or run.status else self.records.leader()
 
     def check_leadership(self) -> None:
-        """Raise LeadershipLostError if another driver leads."""
         self.records.read(RUN)
 
     def next_id(self) -> int:
@@ -320,7 +306,6 @@ class DurableStore:
         return found
 
     def add(self, checkpoint: StoredCheckpoint) -> None:
-        """Add an entry."""
         self.records.write(_entry(checkpoint.checkpoint_id), _encode(checkpoint))
 
     def remove(self, checkpoint_id: int) -> None:
@@ -420,6 +405,11 @@ def _decode(data: bytes, what: str) -> StoredCheckpoint:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{what} cannot be read ({error}): {data[:80]!r}; repair or remove it") from error
+
+
+def only_reads(records: object) -> StoreError:
+    """Return the error of a driver that changes records without having taken the leadership."""
+    return StoreError(f"{records!r} can only be read: this driver has not taken the leadership")
 
 
 def lost(records: object, leader: Leader | None) -> LeadershipLostError:

@@ -15,14 +15,13 @@ refers to with an ephemeral child, since a standby may still read it; here a for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from kit.files.storage import CheckpointStorage
 from kit.files.stores.errors import InconsistentStoreError, StoreError
-from kit.files.stores.stores import CHECKPOINTS, LEADER, Leader, lost
+from kit.files.stores.stores import CHECKPOINTS, LEADER, Leader, Records, lost, only_reads
 
 try:
     from kazoo.client import KazooClient
@@ -62,7 +61,7 @@ UNKNOWN = (
 T = TypeVar("T")
 
 
-class ZooKeeperRecords:
+class ZooKeeperRecords(Records):
     """Records below the node `root`. `hosts` are servers, `host:port,host:port`.
 
     Flink: `ZooKeeperCompletedCheckpointStore` (1.11) and `ZooKeeperCheckpointIDCounter`.
@@ -74,11 +73,6 @@ class ZooKeeperRecords:
         self._client: Any = None
         self._led: int | None = None
         """The version of the leader's node while this driver leads."""
-
-    @classmethod
-    def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> ZooKeeperRecords:
-        """Return the records that `zookeeper://<hosts><root>` names, for this storage's job."""
-        return cls(address["hosts"], f"{address['root']}/{storage.job_id}")
 
     def lead(self, driver: str) -> None:
         """Set the leader's node, with the next token."""
@@ -106,12 +100,9 @@ class ZooKeeperRecords:
             return None
 
     def leader(self) -> Leader | None:
-        """Return the driver in the leader's node."""
-        data = self._call(lambda client: self._get(client, LEADER)[0])
-        return None if data is None else Leader.decode(data)
+        return self._call(self._leader_of)
 
     def read(self, name: str) -> bytes | None:
-        """Return the node's data."""
         return self._call(lambda client: self._checked(client, self._get(client, name)[0]))
 
     def write(self, name: str, data: bytes) -> None:
@@ -146,8 +137,6 @@ class ZooKeeperRecords:
         return done
 
     def remove(self, name: str) -> None:
-        """Delete the node."""
-
         def attempt(client: Any) -> None:
             with suppress(NoNodeError):
                 self._guarded(client, lambda guarded: guarded.delete(self._path(name)))
@@ -155,8 +144,6 @@ class ZooKeeperRecords:
         self._call(attempt)
 
     def names(self, below: str) -> list[str]:
-        """Return the names of a node's children."""
-
         def attempt(client: Any) -> list[str]:
             try:
                 children = client.get_children(self._path(below))
@@ -194,7 +181,7 @@ class ZooKeeperRecords:
     def _guarded(self, client: Any, change: Callable[[Any], None]) -> None:
         """Make a change in one transaction, if this driver still leads. Raises ZooKeeper's error."""
         if self._led is None:
-            raise StoreError(f"{self!r} can only be read: this driver has not taken the leadership")
+            raise only_reads(self)
         transaction = client.transaction()
         transaction.check(self._path(LEADER), version=self._led)
         change(transaction)

@@ -25,7 +25,7 @@ from kit.core.protocol.properties import Durability
 from kit.core.protocol.snapshots import Effect
 from kit.files.entropy import entropy_of
 from kit.files.local_state import LocalState
-from kit.files.output import lineage_of, rows_of_parts, sink_called, sinks
+from kit.files.output import Output, lineage_of, rows_of_parts, sink_called, sinks
 from kit.files.storage import CheckpointStorage
 from kit.hosts.spark.temporary import locked_directory, remove_directory, temporary_directory
 from kit.stream.connectors import disk, files
@@ -42,7 +42,7 @@ GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True)
-class SparkOutput:
+class SparkOutput(Output):
     """The output of sinks: the files that they name, or files below `collected` for sinks that only collect."""
 
     collected: str
@@ -61,7 +61,6 @@ class SparkOutput:
             raise files.cannot_be_written(files.output_directory_of(path), error) from error
 
     def end_writing(self) -> None:
-        """Delete the files in progress."""
         self.in_progress.close()
 
     def sweep_in_progress(self, sink: Sink, job_id: str, before: int) -> None:
@@ -72,7 +71,6 @@ class SparkOutput:
         files.remove_staged(path, job_id, old)
 
     def stage(self, effect: Effect) -> None:
-        """Write the rows without making them visible."""
         if effect.pending:
             self.in_progress.stage(effect.pending, effect.staged, durable=self._lasts(effect))
         else:
@@ -86,7 +84,6 @@ class SparkOutput:
                 files.commit([self._placed(effect)], durable=self._lasts(effect), recorded=is_file)
 
     def drop(self, effects: Iterable[Effect]) -> None:
-        """Delete rows that will never be visible."""
         files.drop(self._placed(effect) for effect in effects if not self.in_progress.drop(effect.staged))
 
     def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
@@ -97,7 +94,6 @@ class SparkOutput:
         files.remove_staged(path, job_id, [name for name in staged if sink.staged_by(name) in orphans])
 
     def forget_published(self, sink: Sink, job_id: str, checkpoints: range, keep: Collection[int] = ()) -> None:
-        """Delete the records of what was published."""
         path = self.place(sink.path)
         records = {name: sink.staged_by(name) for name in lone_records(files.staged_files(path, job_id))}
         files.remove_staged(
@@ -105,7 +101,6 @@ class SparkOutput:
         )
 
     def taken_away(self, sink: Sink, job_id: str, after: int) -> int:
-        """Return how many parts were published and are no longer there."""
         path = self.place(sink.path)
         published = {name.rpartition("/")[2] for name in files.published_files(path)}
         records = files.records_of_published(path, job_id)
@@ -113,20 +108,16 @@ class SparkOutput:
         return sum(part is not None and part > after for part in parts.values())
 
     def published_files(self, sink: Sink) -> list[str]:
-        """Return the Parquet files that readers see."""
         return files.published_files(self.place(sink.path))
 
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
-        """Delete visible rows."""
         files.delete_published(self.place(sink.path), names)
 
     def cover(self, location: str, checkpoint_id: int) -> None:
-        """Record where the rows are that a snapshot covers."""
         if self.collected:
             _covered[location] = self.collected, checkpoint_id
 
     def uncover(self, location: str) -> None:
-        """Forget a snapshot."""
         _covered.pop(location, None)
 
     def begin_with(self, location: str, checkpoint_id: int | None) -> None:
