@@ -92,7 +92,8 @@ class Handled:
 
 def facts_of(event: Word) -> dict[str, Any]:
     """Return what the schedule keeps of an event besides its cause, as JSON-like data."""
-    return {name: _plain(getattr(event, name)) for name in kept_of(type(event))}
+    facts = {name: getattr(event, name) for name in kept_of(type(event))}
+    return {name: value.name if isinstance(value, Enum) else value for name, value in facts.items()}
 
 
 def kept_of(kind: type[Word]) -> tuple[str, ...]:
@@ -158,10 +159,6 @@ class Schedule:
 
     def __repr__(self) -> str:
         return f"Schedule({len(self)} events in {len(self.processes)} processes, {self.host})"
-
-
-def _plain(value: Any) -> Any:
-    return value.name if isinstance(value, Enum) else value
 
 
 def _restored(kind: Any, value: Any) -> Any:

@@ -218,7 +218,7 @@ class Trace(Showing, Sequence[TraceRecord]):
         return self._at(index)
 
     def __repr__(self) -> str:
-        machines = len({_machine(kept) for kept in self._kept})
+        machines = len({kept[4] if isinstance(kept, tuple) else kept.machine for kept in self._kept})
         return f"Trace({len(self)} records, {machines} machines)"
 
     def story(
@@ -394,10 +394,6 @@ def _id(entry: Entry) -> str:
 
 
 _BULK = frozenset(word.__name__ for word in (*COMMANDS, *vars(events).values()) if getattr(word, "bulk", False))
-
-
-def _machine(kept: TraceRecord | Entry) -> str:
-    return kept[4] if isinstance(kept, tuple) else kept.machine
 
 
 _numbers = count()

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -61,15 +61,6 @@ HEARTBEATS = {
 }
 
 
-class _Wanted(NamedTuple):
-    """The arguments of `create_session`."""
-
-    app_name: str
-    slots: int
-    master: str | None
-    config: Mapping[str, str] | None
-
-
 _ALLOWED = {
     "app_name": Allowed("a name, such as 'lesson' (write slots=4 for the number of slots)", NAME.test),
     "slots": count(1),
@@ -95,7 +86,8 @@ def create_session(
     needs. `spark.stop()` ends it. The first session of a process starts Java, which takes seconds: a line says so.
     `spark.read.format("checkpoint")` reads state. Raises SettingError.
     """
-    check_allowed(_Wanted(app_name, slots, master, config), _ALLOWED, "create_session")
+    given = SimpleNamespace(app_name=app_name, slots=slots, master=master, config=config)
+    check_allowed(given, _ALLOWED, "create_session")
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
@@ -109,7 +101,7 @@ def create_session(
     builder = SparkSession.builder.appName(app_name).master(master or f"local[{slots + SPARE_CORES}]")
     for name, value in (settings | dict(config or {})).items():
         builder = builder.config(name, value)
-    with waiting(_what_starts):
+    with waiting(lambda: ("starting Java" if SparkContext._gateway is None else "starting Spark", "")):
         session = builder.getOrCreate()
     keep_jobs_on_interrupt(session)
     return session
@@ -118,10 +110,6 @@ def create_session(
 def is_local(master: str | None) -> bool:
     """Return True if the master runs its executor in the driver's own process."""
     return master is None or master == "local" or master.startswith("local[")
-
-
-def _what_starts() -> tuple[str, str]:
-    return ("starting Java" if SparkContext._gateway is None else "starting Spark"), ""
 
 
 def _import_path() -> list[str]:

@@ -36,10 +36,10 @@ def process_directory() -> str:
 
 def locked_directory(prefix: str) -> str:
     """Create a directory for this process, beside those of others, and lock it."""
-    parent = tempfile.gettempdir()
-    _remove_what_the_dead_left(Path(parent))
+    for left in _locked_of_the_dead():
+        shutil.rmtree(left, ignore_errors=True)
     while True:
-        directory = tempfile.mkdtemp(prefix=PREFIX + prefix, dir=parent)
+        directory = tempfile.mkdtemp(prefix=PREFIX + prefix)
         lock = Path(directory, LOCK)
         with contextlib.suppress(OSError):  # another process took it for a dead one's and removed it: try again
             _locks[directory] = _lock(lock, os.O_CREAT)
@@ -83,24 +83,20 @@ atexit.register(remove_all_directories)
 
 def left_by_the_dead() -> list[Path]:
     """Return this user's directories that no living process holds; the next directory created removes them."""
-    left = []
-    for directory in _of_this_user(Path(tempfile.gettempdir())):
-        with contextlib.suppress(OSError):  # a living process holds the lock, or it is missing
-            os.close(_lock(directory / LOCK))
-            left.append(directory)
-    return left
+    return list(_locked_of_the_dead())
 
 
-def _remove_what_the_dead_left(parent: Path) -> None:
-    for directory in _of_this_user(parent):
+def _locked_of_the_dead() -> Iterator[Path]:
+    """Yield the same directories; each is locked until the next."""
+    for directory in _of_this_user():
         with contextlib.suppress(OSError):  # a living process holds the lock, or it is missing
             lock = _lock(directory / LOCK)
-            shutil.rmtree(directory, ignore_errors=True)
+            yield directory
             os.close(lock)
 
 
-def _of_this_user(parent: Path) -> Iterator[Path]:
-    for entry in os.scandir(parent):
+def _of_this_user() -> Iterator[Path]:
+    for entry in os.scandir(tempfile.gettempdir()):
         if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
             with contextlib.suppress(OSError):  # removed meanwhile
                 if entry.stat(follow_symlinks=False).st_uid == os.getuid():

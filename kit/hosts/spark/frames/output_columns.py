@@ -53,11 +53,8 @@ def arrow_columns(columns: pa.Schema) -> pa.Schema:
 
 def only_arrow_reads(columns: pa.Schema) -> bool:
     """Return True if Spark's own reader of Parquet rejects a column that Arrow can read: one with nanoseconds."""
-    return any(_is_nanoseconds(type) for column in columns for type in _types_in(column.type))
-
-
-def _is_nanoseconds(type: pa.DataType) -> bool:
-    return pa.types.is_timestamp(type) and type.unit == "ns"
+    types = (type for column in columns for type in _types_in(column.type))
+    return any(pa.types.is_timestamp(type) and type.unit == "ns" for type in types)
 
 
 def _types_in(type: pa.DataType) -> Iterator[pa.DataType]:
