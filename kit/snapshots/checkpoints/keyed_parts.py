@@ -159,9 +159,10 @@ class KeyGroupsPart(KeyedPart):
 
     def _measured(self) -> Iterator[tuple[int, Measures]]:
         """Yield key groups with the entries and the bytes of each state, not compressed."""
+        decoder = self._decoder
         for group, held in self._bytes_of(self._places):
             with self._of_group(group, held) as plain:
-                found = self._decoder.measure(group, plain)
+                found = decoder.measure(group, plain)
             yield group, found
 
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
@@ -193,8 +194,9 @@ class KeyGroupsPart(KeyedPart):
 
     def pairs(self, group: int) -> Iterator[tuple[KeyedState, list[Pair]]]:
         start, end = self._places[group]
-        with self._of_group(group, self._stream.read(start, end - start)) as plain:
-            yield from self._decoder.pairs(group, plain)
+        held, decoder = self._stream.read(start, end - start), self._decoder
+        with self._of_group(group, held) as plain:
+            yield from decoder.pairs(group, plain)
 
     def _windows(self, groups: list[int]) -> Iterator[list[int]]:
         """Yield key groups that follow one another in the stream and are read at once."""
