@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kit.core.metadata import CheckpointMetadata
 from kit.core.protocol.tasks import task_name
@@ -117,28 +117,22 @@ def _matches(states: Mapping[str, OperatorState], shape: JobShape) -> Iterator[M
 # --- what fails -------------------------------------------------------------------------------------------------------
 
 
+@dataclass
 class _Attempt:
     """The restore, tried: the first error, as in Flink, or the assignment."""
 
-    def __init__(
-        self,
-        shape: JobShape,
-        states: Mapping[str, OperatorState],
-        checkpoint_id: int,
-        path: str,
-        allowed: bool,
-        downstream: bool,
-    ) -> None:
-        self._shape = shape
-        self._states = states
-        self._checkpoint_id = checkpoint_id
-        self._path = path
-        self._allowed = allowed
-        self._downstream = downstream
-        self.error: RestoreError | None = None
-        self.assignment: StateAssignment | None = None
+    shape: JobShape
+    states: Mapping[str, OperatorState]
+    checkpoint_id: int
+    path: str
+    allowed: bool
+    downstream: bool
+    error: RestoreError | None = None
+    assignment: StateAssignment | None = None
+
+    def __post_init__(self) -> None:
         try:
-            self.assignment = self._assign(self._load(states.values()))
+            self.assignment = self._assign(self._load(self.states.values()))
         except RestoreError as error:
             self.error = error
 
@@ -148,13 +142,13 @@ class _Attempt:
             return []
         found: dict[str, Finding] = {}
         loaded = set()
-        for operator_id, state in self._states.items():
+        for operator_id, state in self.states.items():
             with _caught() as errors:
                 self._load([state])
                 loaded.add(operator_id)
             found |= {str(error): _failure(error, state, matches, uid_or_name(state)) for error in errors}
-        for vertex in self._shape.vertices:
-            of_vertex = [state for _, state in _states_of(vertex, self._states)]
+        for vertex in self.shape.vertices:
+            of_vertex = [state for _, state in _states_of(vertex, self.states)]
             if any(state.operator_id not in loaded for state in of_vertex):
                 continue  # told already
             with _caught() as errors:
@@ -165,19 +159,17 @@ class _Attempt:
         return list(found.values())
 
     def _load(self, states: Iterable[OperatorState]) -> dict[str, OperatorState]:
-        return load_and_validate(
-            self._shape.vertices, states, pointer=self._path, allow_non_restored_state=self._allowed
-        )
+        return load_and_validate(self.shape.vertices, states, pointer=self.path, allow_non_restored_state=self.allowed)
 
     def _assign(self, states: Mapping[str, OperatorState]) -> StateAssignment:
-        shape = self._shape
+        shape = self.shape
         return assign_states(
             shape.vertices,
             shape.edges or (),
             states,
-            self._checkpoint_id,
-            allow_non_restored_state=self._allowed,
-            recover_output_on_downstream=self._downstream,
+            self.checkpoint_id,
+            allow_non_restored_state=self.allowed,
+            recover_output_on_downstream=self.downstream,
         )
 
 
