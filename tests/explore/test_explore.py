@@ -25,8 +25,8 @@ from kit.verify.explore import (
     explore,
     sometimes,
 )
-from kit.verify.explore.kinds import FAULTS
 from kit.verify.explore.properties import LabSituation, Situation
+from kit.verify.explore.steps import FAULTS
 from tests.explore.jobs import collects, counts, overtakes, timed
 from tests.lab import own_parts as own
 

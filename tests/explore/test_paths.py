@@ -15,13 +15,12 @@ from kit.hosts.lab import ready_job
 from kit.hosts.lab.lab import Lab
 from kit.machines.task.stream_task import StreamTask
 from kit.verify.explore.exploration import explorable
-from kit.verify.explore.kinds import FAULTS
 from kit.verify.explore.machines import Broken
 from kit.verify.explore.properties import LabSituation
 from kit.verify.explore.replay import moves, replay
 from kit.verify.explore.situation import RowSituation
 from kit.verify.explore.space import Space
-from kit.verify.explore.steps import Step
+from kit.verify.explore.steps import FAULTS, Step
 from tests.explore.jobs import counts, overtakes, timed
 
 
@@ -114,7 +113,7 @@ def test_states_with_equal_digests_do_the_same(of: Callable[..., Any]) -> None:
             states.machines[state] = other  # type: ignore[assignment]
             again = space.states.work_out(states, state, word)
             states.machines[state] = first
-            state_after, changes, handed = states.outcome(int(one))
+            state_after, changes, handed = states.outcomes[int(one)]
             assert (changes, handed) == (tuple(sorted(again.changes.items())), again.handed)
             after, also_after = (states.machines[number] for number in (state_after, again.state))
             assert space.digester.digest(after) == space.digester.digest(also_after)

@@ -18,11 +18,10 @@ import pytest
 from kit.core.protocol.messages import NotifyCheckpointComplete
 from kit.hosts.lab.errors import LabError
 from kit.verify.explore import Property, always, eventually, explore
-from kit.verify.explore.kinds import FAULTS
 from kit.verify.explore.properties import Situation
 from kit.verify.explore.reduction.facts import Batch, Chosen
 from kit.verify.explore.reduction.reduction import RULES
-from kit.verify.explore.steps import Step
+from kit.verify.explore.steps import FAULTS, Step
 from tests.explore.jobs import collects, counts, hears, overtakes
 
 Drawn = tuple[Callable[..., Any], tuple[tuple[str, Any], ...], int, str]

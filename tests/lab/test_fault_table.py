@@ -15,7 +15,7 @@ from kit.hosts.lab.faults.faults import FAULTS
 from kit.hosts.lab.scenarios.scenario_commands import VERBS as COMMANDS
 from kit.hosts.lab.scenarios.scenario_text import parse
 from kit.hosts.lab.scenarios.scenario_writing import fault_of, line_of
-from kit.verify.explore.kinds import EXPLORED
+from kit.verify.explore.steps import EXPLORED
 from kit.verify.swarm.trials import DEEDS
 from tests.lab.jobs import Shape, environment
 

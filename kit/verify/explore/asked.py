@@ -40,7 +40,8 @@ class Shared:
         """The names of the objects, by address."""
         self.graphs: dict[tuple[tuple[str, int], ...], ExecutionGraph] = {}
         """The graphs by parallelism: those of the same parallelism are equal."""
-        self._objects: dict[int, Any] = {}
+        self.objects: dict[int, Any] = {}
+        """The objects by address, as the initial memo of a copy: they are their own copies."""
         job = layout.job
         self._share(job, "job")
         self._share(job.settings, "settings")
@@ -51,24 +52,17 @@ class Shared:
         self.share_graph(layout.graph)
 
     def _share(self, value: object, name: str) -> None:
-        self._objects[id(value)] = value
+        self.objects[id(value)] = value
         self.names[id(value)] = name
 
     def share_graph(self, graph: ExecutionGraph) -> None:
         """Share a graph from now on."""
-        if id(graph) not in self._objects:
+        if id(graph) not in self.objects:
             key = tuple(sorted(graph.parallelism.items()))
             self.graphs.setdefault(key, graph)
             self._share(graph, f"graph {key}")
             for task in graph.tasks:
                 self._share(task, f"{task.task} of {key}")
-
-    def memo(self) -> dict[int, Any]:
-        """Return the initial memo of a copy: shared objects are their own copies."""
-        return self._objects.copy()
-
-    def __repr__(self) -> str:
-        return f"Shared({len(self._objects)} objects)"
 
 
 class Asked:
@@ -175,6 +169,3 @@ class Asked:
         if self._layout.mail_to <= column < self._layout.disk:
             return self._contents(column).after(numbers, changes)
         return changes
-
-    def __repr__(self) -> str:
-        return f"Asked({self._layout!r})"

@@ -121,9 +121,6 @@ class Digester:
             self.values[id(value)] = value
         return token
 
-    def __repr__(self) -> str:
-        return f"Digester({len(self.names)} shared objects)"
-
 
 def _digest_of(parts: list[Any]) -> bytes:
     """Return 128 bits of the content of a walk."""
@@ -133,7 +130,7 @@ def _digest_of(parts: list[Any]) -> bytes:
 class Walk:
     """One walk through a value: `out` is the content, in order; repeated objects are referred to by number."""
 
-    __slots__ = ("_digester", "_kept", "_met", "_within_values", "met_objects", "out")
+    __slots__ = ("_kept", "_met", "_within_values", "digester", "met_objects", "out")
 
     def __init__(self, digester: Digester, *, within_values: bool = False) -> None:
         self.out: list[Any] = []
@@ -142,16 +139,7 @@ class Walk:
         self._within_values = within_values
         self._met: dict[int, int] = {}
         self._kept: list[Any] = []
-        self._digester = digester
-
-    @property
-    def takes_turns(self) -> bool:
-        """True if tasks have always taken what has arrived."""
-        return self._digester.takes_turns
-
-    def by_address(self, kind: type) -> None:
-        """Record that a value of this type is identified by its address."""
-        self._digester.by_address.add(kind)
+        self.digester = digester
 
     def keep(self, made: T) -> T:
         """Keep a temporary object to the end of the walk: objects are identified by their address."""
@@ -164,7 +152,7 @@ class Walk:
         if kind in _ATOM_SET:
             self.out.append(value)
             return
-        digester = self._digester
+        digester = self.digester
         name = digester.names.get(id(value))
         if name is not None:
             self.out.append(name)
@@ -301,14 +289,14 @@ def _channel(value: InputChannel, walk: Walk) -> None:
 def _gates(value: InputGates, walk: Walk) -> None:
     """Add the gates: the turn matters if several channels have an element, or may have before one is taken."""
     turns = value._turns
-    several = not walk.takes_turns or len(turns.ready) > 1 or len(turns.prioritized) > 1
+    several = not walk.digester.takes_turns or len(turns.ready) > 1 or len(turns.prioritized) > 1
     walk.out.append(value._turn % len(value.channels) if several and value.channels else -1)
     for part in (turns, value.channels):
         walk.visit(part)
 
 
 def _by_address(value: Any, walk: Walk) -> None:
-    walk.by_address(type(value))
+    walk.digester.by_address.add(type(value))
     walk.out.append((type(value).__name__, id(value)))
 
 
@@ -400,6 +388,3 @@ def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
     seen_as = SEEN_AS.get(kind.__name__, {})
     fields = tuple(name for name in slots_of(kind) if name not in unseen)
     return _object(f"{kind.__module__}.{kind.__qualname__}", fields, unseen, unordered, seen_as)
-
-
-__all__ = ["UNSEEN", "Digester", "Names"]

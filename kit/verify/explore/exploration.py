@@ -12,7 +12,7 @@ every moment, up to `faults` times. Each kind of fault is searched separately; f
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from html import escape
 from os import PathLike
@@ -28,12 +28,12 @@ from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.settings.parts import Parts
-from kit.verify.explore.kinds import FAULTS
 from kit.verify.explore.properties import LabSituation, Property, Row
 from kit.verify.explore.reduction.reduction import RULES, TURNS, Reduction, with_needs
 from kit.verify.explore.replay import Move, moves, replay
 from kit.verify.explore.search import BREAKS, Found, Result, Search
 from kit.verify.explore.space import Space
+from kit.verify.explore.steps import FAULTS
 
 NOTHING_FAILS = "none"
 """The kind of a search without faults."""
@@ -95,55 +95,40 @@ class Counterexample:
         return pd.DataFrame(rows, columns=["step", "machine", "what"])
 
 
-@dataclass(frozen=True, slots=True)
-class KindExplored:
-    """One search: the possible faults, the result, and the machines' own states."""
-
-    kind: str
-    result: Result
-    machines: dict[str, tuple[int, int]]
-    """For each machine the number of its states, and of the different steps that were computed."""
-
-
 class Exploration:
     """The result of an exploration."""
 
     def __init__(self, job: JobGraph, properties: Sequence[Property]) -> None:
         self.job = job
         self.properties = tuple(properties)
-        self.searches: list[KindExplored] = []
+        self.searches: list[Result] = []
         self.counterexample: Counterexample | None = None
         self.witnesses: dict[str, Counterexample] = {}
-
-    def add(self, kind: str, result: Result, space: Space) -> None:
-        """Add the result of the search of one kind."""
-        machines = {each.name: (len(each), each.steps) for each in space.machines}
-        self.searches.append(KindExplored(kind, result, machines))
 
     @property
     def states(self) -> int:
         """The number of states, in all searches."""
-        return sum(each.result.states for each in self.searches)
+        return sum(each.states for each in self.searches)
 
     @property
     def transitions(self) -> int:
         """The number of steps taken."""
-        return sum(each.result.transitions for each in self.searches)
+        return sum(each.transitions for each in self.searches)
 
     @property
     def depth(self) -> int:
         """The length of the longest shortest way to a state."""
-        return max((each.result.depth for each in self.searches), default=0)
+        return max((each.depth for each in self.searches), default=0)
 
     @property
     def seconds(self) -> float:
         """The duration."""
-        return sum(each.result.seconds for each in self.searches)
+        return sum(each.seconds for each in self.searches)
 
     @property
     def complete(self) -> bool:
         """True if every state was explored."""
-        return bool(self.searches) and all(each.result.complete for each in self.searches)
+        return bool(self.searches) and all(each.complete for each in self.searches)
 
     @property
     def holds(self) -> bool:
@@ -154,9 +139,8 @@ class Exploration:
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per search: possible faults, states, transitions, depth, ends, seconds, completeness."""
         rows = [
-            (each.kind, found.states, found.transitions, found.depth, found.ends, found.seconds, found.complete)
+            (each.kind, each.states, each.transitions, each.depth, each.ends, each.seconds, each.complete)
             for each in self.searches
-            for found in [each.result]
         ]
         columns = ["fault", "states", "transitions", "depth", "ends", "seconds", "complete"]
         return pd.DataFrame(rows, columns=columns)
@@ -169,7 +153,7 @@ class Exploration:
 
     def __repr__(self) -> str:
         found = "" if self.counterexample is None else f", violated: {self.counterexample!r}"
-        stops = sorted({each.result.stopped_by for each in self.searches} - {""})
+        stops = sorted({each.stopped_by for each in self.searches} - {""})
         how = f"stopped by {', '.join(stops)}" if stops else "complete" if self.complete else "stopped there"
         return f"Exploration({self.states:,} states, {self.transitions:,} transitions, {how}{found})"
 
@@ -243,14 +227,22 @@ def _search(
 ) -> None:
     """Run the search of one kind, and add its result."""
     space = make(turns=TURNS in rules)
-    progress = _Progress(kind, enabled=show)
-    reduction = Reduction(space, rules)
-    search = Search(space, reduction, exploration.properties, tell=progress.tell, **limits)
+    bar = passing_line(desc=f"explore, fault: {kind}", unit=" states") if show else None
+
+    def tell(result: Result, frontier: int) -> None:
+        if bar is not None:
+            bar.set_postfix_str(f"depth {result.depth}, {frontier:,} new", refresh=False)
+            bar.update(result.states - bar.n)
+
+    search = Search(space, Reduction(space, rules), exploration.properties, tell=tell, **limits)
     try:
         result = search.run()
     finally:
-        progress.end()
-        exploration.add(kind, search.result, space)
+        if bar is not None:
+            bar.close()
+        search.result.kind = kind
+        search.result.machines = {each.name: (len(each), each.steps) for each in space.machines}
+        exploration.searches.append(search.result)
     for name, witness in result.witnesses.items():
         exploration.witnesses.setdefault(name, _shown(exploration, space, witness, is_broken=False))
     if result.violation is not None:
@@ -295,24 +287,4 @@ def expected_output(job: StreamEnvironment | JobGraph) -> list[Row]:
     return LabSituation(lab).output()
 
 
-class _Progress:
-    """A line that shows the number of states seen."""
-
-    def __init__(self, kind: str, *, enabled: bool) -> None:
-        self._bar = None
-        if enabled:
-            self._bar = passing_line(desc=f"explore, fault: {kind}", unit=" states")
-
-    def tell(self, result: Result, frontier: int) -> None:
-        """Report that a level is complete."""
-        if self._bar is not None:
-            self._bar.set_postfix_str(f"depth {result.depth}, {frontier:,} new", refresh=False)
-            self._bar.update(result.states - self._bar.n)
-
-    def end(self) -> None:
-        """Close the line."""
-        if self._bar is not None:
-            self._bar.close()
-
-
-__all__ = ["FAULTS", "Counterexample", "Exploration", "KindExplored", "expected_output", "explorable", "explore"]
+__all__ = ["FAULTS", "Counterexample", "Exploration", "expected_output", "explorable", "explore"]

@@ -53,7 +53,8 @@ class Disks:
         self._disk_after, self._answer = Column(), Column()
         self._for_job = Function(lambda disk, command: self._work_out(disk, command, for_job=True))
         self._for_tasks = Function(lambda disk, command: self._work_out(disk, command, for_job=False))
-        self._for_others = Function(self._with_ids)
+        self.for_others = Function(self._with_ids)
+        """The commands as the disks of others carry them out, from the JobMaster's disk and command."""
         self._together = Function(self._put_together)
         self._number(LabEdge(job, MasterHooks(()), MemoryFiles(), MemoryOutput()), {})
 
@@ -68,10 +69,6 @@ class Disks:
         for other in others:
             all_of_them = self._together.of(all_of_them, other)
         return all_of_them
-
-    def for_others(self, disks: Ids, commands: Ids) -> Ids:
-        """Return the commands as the disks of others carry them out; `disks` are the JobMaster's."""
-        return self._for_others.of(disks, commands)
 
     def _with_ids(self, disk: int, number: int) -> int:
         ids = self.edges[disk].store.ids()
@@ -132,12 +129,6 @@ class Disks:
         assert isinstance(store, MemoryStore)
         edge = LabEdge(one._job, one.hooks, files, output, store)
         return self._number(edge, {**self._handles[first], **self._handles[second]})
-
-    def __len__(self) -> int:
-        return len(self.edges)
-
-    def __repr__(self) -> str:
-        return f"Disks({len(self)})"
 
 
 def _contents(edge: LabEdge) -> Iterator[Any]:

@@ -33,7 +33,6 @@ class Layout:
         self.machine_names = [JOB, *tasks, *(slot_name(slot) for slot in slots)]
         self.number_of = {name: number for number, name in enumerate(self.machine_names)}
         self.tasks = range(1, 1 + len(tasks))
-        self.slot_machines = range(1 + len(tasks), len(self.machine_names))
         self.slot_of = {self.number_of[task.task]: task.subtask_index for task in self.graph.tasks}
         self.slot_of |= {self.number_of[slot_name(slot)]: slot for slot in slots}
         self.inputs: dict[int, list[tuple[int, int]]] = {task: [] for task in self.tasks}

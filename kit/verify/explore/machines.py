@@ -64,9 +64,6 @@ class Unwatched:
     def __deepcopy__(self, memo: dict[int, object]) -> Unwatched:
         return self
 
-    def __repr__(self) -> str:
-        return "Unwatched()"
-
 
 class SharedMemo(dict[int, Any]):
     """The memo of one copy: objects that all copies share are their own copies."""
@@ -107,20 +104,16 @@ class MachineStates:
     def __init__(self, name: str, states: States) -> None:
         self.name = name
         self._states = states
-        self.machines: list[Machine | Broken | None] = [None]
+        self.machines: list[Machine | Broken | None] = []
         self._numbers: Interned[bytes] = Interned()
         self._numbers.number(b"")
-        self.has_turn = Column(bool)
-        self.has_turn.append(False)
-        self.is_broken = Column(bool)
-        self.is_broken.append(False)
+        self.has_turn, self.is_broken = Column(bool), Column(bool)
         self.listens = Column(bool)
         """True if a task reacts to the completion of a checkpoint: it publishes, or leaves."""
-        self.listens.append(False)
         self.settled = Column(np.int8, width=MOST_INPUTS)
         """For each input in order: 0 if it is open, 1 if its data has ended, 2 if nothing is taken from it."""
-        self.settled.append(2)
-        self._outcomes: Interned[OutcomeParts] = Interned()
+        self._add(None)
+        self.outcomes: Interned[OutcomeParts] = Interned()
         self._step = Function(self._work_out)
         self.next_states, self.handed = Column(), Column()
         self._is_silent = Column(bool)
@@ -134,12 +127,15 @@ class MachineStates:
         digest = self._states.digester.digest(machine)
         number = self._numbers.number(digest)
         if number == len(self.machines):
-            self.machines.append(machine)
-            self.has_turn.append(isinstance(machine, StreamTask) and machine.available)
-            self.is_broken.append(isinstance(machine, Broken))
-            self.listens.append(_listens(machine))
-            self.settled.append(_settled(machine))
+            self._add(machine)
         return number
+
+    def _add(self, machine: Machine | Broken | None) -> None:
+        self.machines.append(machine)
+        self.has_turn.append(isinstance(machine, StreamTask) and machine.available)
+        self.is_broken.append(isinstance(machine, Broken))
+        self.listens.append(_listens(machine))
+        self.settled.append(_settled(machine))
 
     def step(self, states: Ids, words: Ids) -> Ids:
         """Return the machine's outcomes for these events in these states."""
@@ -148,10 +144,6 @@ class MachineStates:
     def leads_to_nothing(self, states: Ids, words: Ids) -> Any:
         """Return where the machine gives no commands for these events in these states."""
         return self._is_silent.of(self.step(states, words))
-
-    def outcome(self, number: int) -> OutcomeParts:
-        """Return an outcome by its number: next state, changes by column, events to deliver."""
-        return self._outcomes[number]
 
     def words_taken(self) -> list[int]:
         """Return the words that it has taken so far, in some state."""
@@ -163,7 +155,7 @@ class MachineStates:
 
     def _work_out(self, state: int, word: int) -> int:
         outcome = self._states.work_out(self, state, word)
-        number = self._outcomes.number((outcome.state, tuple(sorted(outcome.changes.items())), outcome.handed))
+        number = self.outcomes.number((outcome.state, tuple(sorted(outcome.changes.items())), outcome.handed))
         if number == len(self._changes):
             self._keep(outcome)
         return number
@@ -190,9 +182,6 @@ class MachineStates:
         """The number of steps that were computed."""
         return len(self._step)
 
-    def __repr__(self) -> str:
-        return f"MachineStates({self.name}: {len(self)} states, {self.steps} steps)"
-
 
 class States:
     """The common base of all machines' states: how they are copied and compared, and how commands are translated.
@@ -204,7 +193,7 @@ class States:
         self,
         digester: Digester,
         words: Words,
-        shared: Callable[[], dict[int, Any]],
+        shared: dict[int, Any],
         translate: Translate,
         *,
         takes_turns: bool,
@@ -245,7 +234,7 @@ class States:
 
     def copy(self, machine: Machine) -> Machine:
         """Return a machine in the same state, whose events are counted from zero."""
-        made = copy_of(machine, SharedMemo(self.digester.values, self._shared()))
+        made = copy_of(machine, SharedMemo(self.digester.values, self._shared))
         made.events_handled = 0
         made._commands = []
         return made
@@ -261,7 +250,7 @@ def takes_requests(machine: Machine | Broken | None) -> bool:
     return machine.tasks.all_running and not machine.checkpoints.ledger.leaving
 
 
-def _listens(machine: Machine | Broken) -> bool:
+def _listens(machine: Machine | Broken | None) -> bool:
     if not isinstance(machine, StreamTask) or machine.state.is_terminal:
         return False
     operators = (type(link.operator) for link in machine.chain.links)
@@ -269,7 +258,7 @@ def _listens(machine: Machine | Broken) -> bool:
     return machine._operators_finished or any(told)
 
 
-def _settled(machine: Machine | Broken) -> list[int]:
+def _settled(machine: Machine | Broken | None) -> list[int]:
     """Return for each input 0 if it is open, 1 if its data has ended, 2 if it is blocked or has ended."""
     if not isinstance(machine, StreamTask) or machine.state.is_terminal:
         return [2] * MOST_INPUTS

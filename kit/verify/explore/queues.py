@@ -6,8 +6,8 @@ result. Number 0 is empty, and change number 0 changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 from kit.verify.explore.tables import Column, Function, Ids, Interned
 from kit.verify.explore.words import Words
@@ -19,15 +19,13 @@ MOST_AT_ONCE = 24
 class Contents:
     """Values of one kind by number, and the changes to them."""
 
-    empty: ClassVar[Hashable] = ()
-
     def __init__(self) -> None:
         self.values: Interned[Any] = Interned()
         self.changes: Interned[Any] = Interned()
         self._after = Function(
             lambda number, change: self.number(self._changed(self.values[number], self.changes[change]))
         )
-        self._register(self.empty)
+        self.number(())
         self.changes.number(())
 
     def after(self, numbers: Ids, changes: Ids) -> Ids:
@@ -36,20 +34,18 @@ class Contents:
 
     def number(self, value: Any) -> int:
         """Return the number of a value."""
+        known = len(self.values)
         number = self.values.number(value)
-        if number == len(self.values) - 1:
-            self._register(value)
+        if number == known:
+            self._add(value)
         return number
 
-    def _register(self, value: Any) -> None:
-        """Register a value that may be new."""
-        self.values.number(value)
+    def _add(self, value: Any) -> None:
+        """Keep what is known of a new value."""
+        raise NotImplementedError
 
     def _changed(self, value: Any, change: Any) -> Any:
         raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self.values)})"
 
 
 class Queues(Contents):
@@ -59,10 +55,9 @@ class Queues(Contents):
         self._heads, self._tails = Column(), Column()
         super().__init__()
 
-    def _register(self, value: tuple[int, ...]) -> None:
-        if self.values.number(value) == len(self._heads):
-            self._heads.append(value[0] if value else 0)
-            self._tails.append(-1)
+    def _add(self, value: tuple[int, ...]) -> None:
+        self._heads.append(value[0] if value else 0)
+        self._tails.append(-1)
 
     def _changed(self, value: tuple[int, ...], change: tuple[int, ...]) -> tuple[int, ...]:
         return value + change
@@ -90,9 +85,7 @@ class Bags(Contents):
         self._members, self._without = Column(width=MOST_AT_ONCE), Column(width=MOST_AT_ONCE)
         super().__init__()
 
-    def _register(self, value: tuple[int, ...]) -> None:
-        if self.values.number(value) < len(self._members):
-            return
+    def _add(self, value: tuple[int, ...]) -> None:
         different = sorted(set(value))
         assert len(different) <= MOST_AT_ONCE, f"more than {MOST_AT_ONCE} works in progress at once"
         padding = [0] * (MOST_AT_ONCE - len(different))

@@ -16,10 +16,9 @@ from kit.hosts.lab.faults.faults import CommandFault, MessageFault, WorkerFault
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn, named
 from kit.hosts.lab.world.world import JOB
-from kit.verify.explore.kinds import EXPLORED
 from kit.verify.explore.machines import Arrivals, DueTimer
 from kit.verify.explore.space import Space
-from kit.verify.explore.steps import Step
+from kit.verify.explore.steps import EXPLORED, Step
 from kit.verify.explore.tables import Rows
 
 

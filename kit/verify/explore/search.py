@@ -38,8 +38,9 @@ class Found:
 
 @dataclass(slots=True)
 class Result:
-    """The result of one search."""
+    """The result of one search, with faults of this `kind`."""
 
+    kind: str = ""
     states: int = 1
     transitions: int = 0
     depth: int = 0
@@ -49,6 +50,8 @@ class Result:
     stopped_by: str = ""
     violation: Found | None = None
     witnesses: dict[str, Found] = field(default_factory=dict)
+    machines: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """For each machine the number of its states, and of the different steps that were computed."""
 
 
 class Search:
@@ -206,9 +209,6 @@ class Search:
         )
         if kept > self._memory_mb * 1_000_000:
             self.result.stopped_by = f"memory_mb={self._memory_mb:,}"
-
-    def __repr__(self) -> str:
-        return f"Search({self._space!r}, {self.result.states} states)"
 
 
 def _weights(columns: int) -> Keys:

@@ -33,7 +33,7 @@ from kit.verify.explore.digest import Digester
 from kit.verify.explore.layout import Layout
 from kit.verify.explore.machines import Arrivals, Broken, Killed, MachineStates, States, Unwatched
 from kit.verify.explore.steps import MOST_TRIED, Step, Steps
-from kit.verify.explore.tables import Function, Ids, Rows
+from kit.verify.explore.tables import Function, Ids, Rows, of_one
 from kit.verify.explore.words import Words
 
 Places = npt.NDArray[np.int64]
@@ -67,14 +67,14 @@ class Space(Layout):
         self.queues, self.bags, self.timers = self._asked.queues, self._asked.bags, self._asked.timers
         self.disks, self.change = self._asked.disks, self._asked.change
         self.states = States(
-            self.digester, self.words, shared.memo, self._asked.translate, takes_turns=self.takes_turns
+            self.digester, self.words, shared.objects, self._asked.translate, takes_turns=self.takes_turns
         )
         self.machines = self._asked.machines
         self.machines += [MachineStates(name, self.states) for name in self.machine_names]
-        self.failures = Function(self._failure_of)
+        self.failures = of_one(self._failure_of)
         self._unknown = Function(self._answer_for_unknown)
-        self._overtaking = Function(self._with_barrier)
-        self._behind = Function(self._behind_barrier)
+        self._overtaking = of_one(self._with_barrier)
+        self._behind = of_one(self._behind_barrier)
         self.turn = self.words.number(ProcessInput())
 
     # --- possible steps -------------------------------------------------------------------------------------------
@@ -95,20 +95,20 @@ class Space(Layout):
     def _overtake(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
         """Let a barrier arrive with all that is before it on its channel, before the task takes any of that."""
         column = self.wires + step.number
-        words = self._overtaking.of(rows[:, column] * 0, rows[:, column])
+        words = self._overtaking.of(rows[:, column])
         places = np.flatnonzero((words != 0) & (rows[:, step.machine] != 0))
         made = rows[places]
         if len(places):
-            made[:, column] = self._behind.of(made[:, column] * 0, made[:, column])
+            made[:, column] = self._behind.of(made[:, column])
             self._deliver(made, np.arange(len(made)), step.machine, words[places])
         return places, made
 
-    def _with_barrier(self, nothing: int, queue: int) -> int:
+    def _with_barrier(self, queue: int) -> int:
         """Return the first barrier that may overtake, with what is before it; 0 unless both exist."""
         words = self.queues.values[queue][: self._up_to_barrier(queue)]
         return self.words.number(Arrivals(events=tuple(self.words[each] for each in words))) if len(words) > 1 else 0
 
-    def _behind_barrier(self, nothing: int, queue: int) -> int:
+    def _behind_barrier(self, queue: int) -> int:
         return self.queues.number(self.queues.values[queue][self._up_to_barrier(queue) :])
 
     def _up_to_barrier(self, queue: int) -> int:
@@ -119,9 +119,7 @@ class Space(Layout):
 
     def barriers_on(self, rows: Rows, channel: int) -> npt.NDArray[np.bool_]:
         """Return where a barrier that may overtake is behind something on a channel."""
-        column = rows[:, self.wires + channel]
-        found: npt.NDArray[np.bool_] = self._overtaking.of(column * 0, column) != 0
-        return found
+        return self._overtaking.holds(rows[:, self.wires + channel])
 
     def _taken(self, rows: Rows, column: int, receiver: int) -> tuple[Places, Rows]:
         """Let the first element of a queue arrive."""
@@ -192,7 +190,7 @@ class Space(Layout):
         """Let work end in the failure that its command declares."""
         column = self.work + step.machine
         commands = self.bags.member(rows[:, column], step.number)
-        failures = self.failures.of(commands * 0, commands)
+        failures = self.failures.of(commands)
         places = np.flatnonzero((failures != 0) & (rows[:, self.failed] < self.faults))
         made = rows[places]
         if len(places):
@@ -201,7 +199,7 @@ class Space(Layout):
             self._deliver(made, np.arange(len(made)), step.machine, failures[places])
         return places, made
 
-    def _failure_of(self, nothing: int, number: int) -> int:
+    def _failure_of(self, number: int) -> int:
         command = self.words[number]
         answer = None if command is None else command.failed(OSError(FAILED))
         return 0 if answer is None else self.words.number(answer)
@@ -251,7 +249,7 @@ class Space(Layout):
             disks = self.disks.together([made[at, each] for each in disks_of_others])
             return self.disks.carry_out(disks, commands, for_job=False)[1]
         if self.disks.is_for_all(number):
-            others = self.disks.for_others(made[at, column], commands)
+            others = self.disks.for_others.of(made[at, column], commands)
             for there in disks_of_others:
                 made[at, there] = self.disks.carry_out(made[at, there], others, for_job=True)[0]
         made[at, column], answers = self.disks.carry_out(made[at, column], commands, for_job=machine == 0)
@@ -333,8 +331,7 @@ class Space(Layout):
         if step.kind in ("report", "lose", "repeat"):
             return int(self.queues.heads(row[:, self.mail_from + machine])[0])
         if step.kind == "overtake":
-            column = row[:, self.wires + step.number]
-            return int(self._overtaking.of(column * 0, column)[0])
+            return int(self._overtaking.of(row[:, self.wires + step.number])[0])
         if step.kind == "wire":
             return int(self.queues.heads(row[:, self.wires + step.number])[0])
         if step.kind in ("work", "fail"):

@@ -1,16 +1,24 @@
-"""The possible steps in a space: for which machine, and which of several."""
+"""The possible steps in a space, faults included: for which machine, and which of several."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from kit.hosts.lab.faults.faults import FAULTS as IN_THE_LAB
 from kit.verify.explore.layout import Layout
 
 MOST_TRIED = 6
 """The number of one machine's works that are tried as the next one."""
 MOST_TIMERS = 4
 """The number of one machine's timers that are tried."""
+EXPLORED = {kind.explored.kind: kind for kind in IN_THE_LAB.values() if kind.explored is not None}
+"""The lab's faults that an exploration tries, by what it calls them."""
+FAULTS = {
+    **{name: kind.explored.text for name, kind in EXPLORED.items()},
+    "expire": "a checkpoint takes longer than its timeout",
+}
+"""The kinds of fault, with a description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,3 @@ class Steps:
                 yield Step("fail", each.machine, each.number)
             elif each.kind == "report":
                 yield from (Step(kind, each.machine) for kind in ("lose", "repeat") if kind in self._kinds)
-
-    def __repr__(self) -> str:
-        return f"Steps({len(self.all)})"

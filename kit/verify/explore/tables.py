@@ -19,6 +19,8 @@ Keys = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int32]
 
 _FIRST_CAPACITY = 1 << 10
+ZERO: Ids = np.zeros(1, np.int32)
+"""The second argument of a function of one number."""
 _FREE = np.uint64(0)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -46,17 +48,11 @@ class Interned(Generic[T]):
             self.values.append(value)
         return known
 
-    def __contains__(self, value: T) -> bool:
-        return value in self._numbers
-
     def __getitem__(self, number: int) -> T:
         return self.values[number]
 
     def __len__(self) -> int:
         return len(self.values)
-
-    def __repr__(self) -> str:
-        return f"Interned({len(self)})"
 
 
 class _OpenTable:
@@ -115,9 +111,6 @@ class RowSet(_OpenTable):
         self._keys, self._used = np.zeros(capacity, np.uint64), 0
         self._put(old)
 
-    def __repr__(self) -> str:
-        return f"RowSet({self._used} rows)"
-
 
 class Function(_OpenTable):
     """A function from two numbers to one, computed once for each pair; `of` evaluates it for arrays."""
@@ -127,7 +120,7 @@ class Function(_OpenTable):
         self._work_out = work_out
         self._results: Ids = np.zeros(_FIRST_CAPACITY, np.int32)
 
-    def of(self, first: Ids, second: Ids) -> Ids:
+    def of(self, first: Ids, second: Ids = ZERO) -> Ids:
         """Return the results for pairs of numbers."""
         keys = pair_keys(first, second)
         at = self._places(keys)
@@ -139,6 +132,11 @@ class Function(_OpenTable):
             at = self._places(keys)
         results: Ids = self._results[at]
         return results
+
+    def holds(self, first: Ids, second: Ids = ZERO) -> npt.NDArray[np.bool_]:
+        """Return where the result is True."""
+        found: npt.NDArray[np.bool_] = self.of(first, second) != 0
+        return found
 
     def arguments(self) -> list[tuple[int, int]]:
         """Return the pairs for which it was computed."""
@@ -158,8 +156,10 @@ class Function(_OpenTable):
         self._keys[place] = one
         self._results[place] = result
 
-    def __repr__(self) -> str:
-        return f"Function({self._used} pairs)"
+
+def of_one(work_out: Callable[[int], int]) -> Function:
+    """Return a function of one number, computed once for each."""
+    return Function(lambda number, _: work_out(number))
 
 
 def pair_keys(first: Ids, second: Ids) -> Keys:
@@ -193,4 +193,4 @@ class Column:
         return self._used
 
 
-__all__ = ["Column", "Function", "Ids", "Interned", "Keys", "RowSet", "Rows", "mixed", "pair_keys"]
+__all__ = ["Column", "Function", "Ids", "Interned", "Keys", "RowSet", "Rows", "mixed", "of_one", "pair_keys"]

@@ -86,6 +86,3 @@ class Words:
 
     def __len__(self) -> int:
         return len(self._words)
-
-    def __repr__(self) -> str:
-        return f"Words({len(self)})"

@@ -31,7 +31,7 @@ from kit.machines.task.stream_task import StreamTask
 from kit.verify.explore.machines import MachineStates, OutcomeParts
 from kit.verify.explore.space import Space
 from kit.verify.explore.steps import MOST_TRIED
-from kit.verify.explore.tables import Function, Ids, Interned, Rows
+from kit.verify.explore.tables import Function, Ids, Interned, Rows, of_one
 from kit.verify.explore.words import NOW_MS
 
 Mask = npt.NDArray[np.bool_]
@@ -53,9 +53,9 @@ class Aborts:
         self._may_end_so = self._may_fail or LATER in space.kinds
         self._sets: Interned[frozenset[int]] = Interned()
         self._none = self._sets.number(frozenset())
-        self._pending = Function(self._pending_of)
-        self._told = Function(self._told_in)
-        self._bad = Function(self._is_bad)
+        self._pending = of_one(self._pending_of)
+        self._told = of_one(self._told_in)
+        self._bad = of_one(self._is_bad)
         self._united = Function(lambda one, other: self._sets.number(self._sets[one] | self._sets[other]))
         self._known: dict[tuple[int, int, int, frozenset[int]], bool] = {}
         self._same: dict[tuple[int, int, int, int], bool] = {}
@@ -75,20 +75,19 @@ class Aborts:
         if "fail" in space.kinds:
             contested |= rows[:, space.failed] < space.faults
             for task in space.tasks:
-                said = rows[:, space.mail_from + task]
-                contested |= self._bad.of(said * 0, said) == 1
+                contested |= self._bad.holds(rows[:, space.mail_from + task])
         return contested
 
-    def _is_bad(self, nothing: int, queue: int) -> int:
+    def _is_bad(self, queue: int) -> bool:
         words = [self._space.words[each] for each in self._space.queues.values[queue]]
         failed = (isinstance(each, TaskStateChanged) and each.state is ExecutionState.FAILED for each in words)
-        return int(any(isinstance(each, DeclineCheckpoint) for each in words) or any(failed))
+        return any(isinstance(each, DeclineCheckpoint) for each in words) or any(failed)
 
     def _at_stake(self, rows: Rows) -> Ids:
         """Return the checkpoints that a fault may still abort."""
         if not self._may_fail:
             return np.full(len(rows), self._none, np.int32)
-        pending = self._pending.of(rows[:, 0], rows[:, 0] * 0)
+        pending = self._pending.of(rows[:, 0])
         pending[rows[:, self._space.failed] >= self._space.faults] = self._none
         return pending
 
@@ -98,16 +97,15 @@ class Aborts:
         found = np.full(len(rows), self._none, np.int32)
         for column in range(space.mail_to, space.wires + space.graph.channel_count):
             if rows[:, column].any():
-                told = self._told.of(rows[:, column] * 0, rows[:, column])
-                found = self._united.of(found, told)
+                found = self._united.of(found, self._told.of(rows[:, column]))
         return found
 
-    def _pending_of(self, state: int, nothing: int) -> int:
+    def _pending_of(self, state: int) -> int:
         master = self._space.machines[0].machines[state]
         pending = master.checkpoints.pending if isinstance(master, JobMaster) else ()
         return self._sets.number(frozenset(pending))
 
-    def _told_in(self, nothing: int, queue: int) -> int:
+    def _told_in(self, queue: int) -> int:
         words = (self._space.words[each] for each in self._space.queues.values[queue])
         elements = (getattr(word, "element", word) for word in words)
         return self._sets.number(frozenset(each.checkpoint_id for each in elements if isinstance(each, _NEWS)))
@@ -181,7 +179,7 @@ class Aborts:
         if not work:
             return []
         places = [space.bags.member(np.array([work], np.int32), place) for place in range(MOST_TRIED)]
-        failures = [int(space.failures.of(each * 0, each)[0]) for each in places if each[0]]
+        failures = [int(space.failures.of(each)[0]) for each in places if each[0]]
         return [each for each in failures if each]
 
     def _news_of(self, machine: StreamTask, checkpoint_id: int, channels: Sequence[int]) -> list[int]:
@@ -227,12 +225,6 @@ class Aborts:
             asked[column] = asked.get(column, ()) + self._space.change(column, change)
         return after, tuple(sorted(asked.items())), handed + also_handed
 
-    def __repr__(self) -> str:
-        return f"Aborts({len(self._asked)} answers)"
-
 
 def _outcome(states: MachineStates, state: int, word: int) -> OutcomeParts:
-    return states.outcome(int(states.step(np.array([state], np.int32), np.array([word], np.int32))[0]))
-
-
-__all__ = ["Aborts"]
+    return states.outcomes[int(states.step(np.array([state], np.int32), np.array([word], np.int32))[0])]

@@ -11,7 +11,7 @@ from kit.core.protocol.elements import CheckpointBarrier
 from kit.core.protocol.messages import TriggerTaskCheckpoint
 from kit.machines.job.job_master import RESTART_TIMER, JobMaster
 from kit.verify.explore.space import EXPIRY, Space
-from kit.verify.explore.tables import Function, Rows
+from kit.verify.explore.tables import Rows, of_one
 
 Mask = npt.NDArray[np.bool_]
 _BEGIN_SNAPSHOTS = (CheckpointBarrier, TriggerTaskCheckpoint)
@@ -24,9 +24,9 @@ class Barriers:
         self._space = space
         self._sources = {task: self._sources_of(task) for task in space.tasks}
         self._above = {task: self._channels_above(task) for task in space.tasks}
-        self._idle = Function(self.is_idle)
-        self._untimed = Function(self._are_expiries)
-        self._held = Function(self._holds_one)
+        self._idle = of_one(self.is_idle)
+        self._untimed = of_one(self._are_expiries)
+        self._held = of_one(self._holds_one)
 
     def _sources_of(self, task: int) -> frozenset[int]:
         """Return the source tasks that a task's records come from."""
@@ -53,42 +53,36 @@ class Barriers:
     def _are_in(self, rows: Rows, columns: Iterable[int]) -> Mask:
         found = np.zeros(len(rows), bool)
         for column in columns:
-            found |= self._held.of(rows[:, column] * 0, rows[:, column]) == 1
+            found |= self._held.holds(rows[:, column])
         return found
 
-    def _holds_one(self, nothing: int, queue: int) -> int:
+    def _holds_one(self, queue: int) -> bool:
         words = (self._space.words[each] for each in self._space.queues.values[queue])
-        return int(any(isinstance(getattr(each, "element", each), _BEGIN_SNAPSHOTS) for each in words))
+        return any(isinstance(getattr(each, "element", each), _BEGIN_SNAPSHOTS) for each in words)
 
     # --- whether more may come --------------------------------------------------------------------------------------
 
     def cannot_begin(self, rows: Rows) -> Mask:
         """Return where no checkpoint will begin before all input has been read."""
         asked_all: Mask = rows[:, self._space.asked] >= self._space.requests
-        triggers_nothing: Mask = self._idle.of(rows[:, 0], rows[:, 0] * 0) == 1
-        return asked_all & triggers_nothing & self.times_nothing(rows)
+        return asked_all & self._idle.holds(rows[:, 0]) & self.times_nothing(rows)
 
     def times_nothing(self, rows: Rows) -> Mask:
         """Return where the JobMaster has no timer that may begin something, since timers fire at any moment.
 
         The timer of a restart does not count: when it is set, the tasks have left or must leave first.
         """
-        timers = rows[:, self._space.timer]
-        untimed: Mask = self._untimed.of(timers * 0, timers) == 1
-        return untimed
+        return self._untimed.holds(rows[:, self._space.timer])
 
-    def _are_expiries(self, nothing: int, timers: int) -> int:
+    def _are_expiries(self, timers: int) -> bool:
         space = self._space
         names = [space.words[each].timer for each in space.timers.values[timers]]
-        return int(all(name == RESTART_TIMER or name.startswith(EXPIRY) for name in names))
+        return all(name == RESTART_TIMER or name.startswith(EXPIRY) for name in names)
 
-    def is_idle(self, state: int, nothing: int) -> int:
-        """Return 1 if no checkpoint is on its way to the tasks, or requested."""
+    def is_idle(self, state: int) -> bool:
+        """Return True if no checkpoint is on its way to the tasks, or requested."""
         master = self._space.machines[0].machines[state]
         if not isinstance(master, JobMaster):
-            return 0
+            return False
         coordinator = master.checkpoints
-        return int(not (coordinator.decider.queue or coordinator.trigger.is_triggering))
-
-    def __repr__(self) -> str:
-        return f"Barriers({len(self._sources)} tasks)"
+        return not (coordinator.decider.queue or coordinator.trigger.is_triggering)

@@ -6,7 +6,7 @@ computed once for each pair, and looked up afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,17 +14,14 @@ import numpy.typing as npt
 
 from kit.core.protocol.commands import CommitEffects, WriteSnapshot
 from kit.core.protocol.elements import CheckpointBarrier, EndOfData, EndOfPartition, Watermark, WatermarkStatus
-from kit.core.protocol.messages import (
-    AcknowledgeCheckpoint,
-    TaskStateChanged,
-)
+from kit.core.protocol.messages import AcknowledgeCheckpoint, TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState
 from kit.machines.job.job_master import JobMaster
 from kit.verify.explore.reduction.aborts import Aborts
 from kit.verify.explore.reduction.barriers import Barriers
 from kit.verify.explore.space import Space
 from kit.verify.explore.steps import MOST_TRIED, Step
-from kit.verify.explore.tables import Function, Ids, Rows
+from kit.verify.explore.tables import Function, Ids, Rows, of_one
 
 Mask = npt.NDArray[np.bool_]
 Chosen = tuple[list[Step], Mask]
@@ -54,39 +51,31 @@ class Knowledge:
         self.inputs = space.inputs
         self.barriers = Barriers(space)
         self.aborts = Aborts(space)
-        self._kinds: dict[tuple[type, ...], npt.NDArray[np.bool_]] = {}
-        self._said: dict[Callable[[object], bool], npt.NDArray[np.bool_]] = {}
-        self._under_way = Function(self._count)
-        self._older = Function(self._count_older)
-        self._over = Function(self._took_last)
+        self._answers: dict[Hashable, Mask] = {}
+        """The answers to questions about words, by the types or the function of the question."""
+        self._under_way = of_one(self._count)
+        self._older = Function(self._is_older_pending)
+        self._over = of_one(self._took_last)
         self._not_last = Function(self._others_are_awaited)
 
     # --- words --------------------------------------------------------------------------------------------------------
 
     def is_of(self, words: Ids, *kinds: type) -> Mask:
         """Return which words are, or bring, something of these types."""
-
-        def is_one(word: object) -> bool:
-            return isinstance(getattr(word, "element", word), kinds)
-
-        known = self._kinds[kinds] = self._told_apart(self._kinds.get(kinds), is_one)
-        found: Mask = known[words]
-        return found
+        return self._told_apart(kinds, words, lambda word: isinstance(getattr(word, "element", word), kinds))
 
     def satisfy(self, words: Ids, is_one: Callable[[object], bool]) -> Mask:
         """Return for which words this function of a word is True."""
-        known = self._said[is_one] = self._told_apart(self._said.get(is_one), is_one)
+        return self._told_apart(is_one, words, is_one)
+
+    def _told_apart(self, question: Hashable, words: Ids, is_one: Callable[[object], bool]) -> Mask:
+        """Return the answers for these words; each word is asked about once, and word 0 is none."""
+        known = self._answers.get(question, np.zeros(1, bool))
+        if len(known) < len(self.space.words):
+            new = [is_one(self.space.words[number]) for number in range(len(known), len(self.space.words))]
+            known = self._answers[question] = np.concatenate([known, np.array(new, bool)])
         found: Mask = known[words]
         return found
-
-    def _told_apart(self, known: npt.NDArray[np.bool_] | None, is_one: Callable[[object], bool]) -> Mask:
-        """Return the answers for all words so far; word 0 is none."""
-        words = self.space.words
-        seen = 1 if known is None else len(known)
-        if known is not None and seen == len(words):
-            return known
-        new = [is_one(words[number]) for number in range(seen, len(words))]
-        return np.concatenate([np.zeros(1, bool) if known is None else known, np.array(new, bool)])
 
     # --- the JobMaster ------------------------------------------------------------------------------------------------
 
@@ -97,54 +86,50 @@ class Knowledge:
 
     def under_way(self, states: Ids) -> Ids:
         """Return the number of checkpoints that are pending or requested; a large number if it is unknown."""
-        return self._under_way.of(states, states * 0)
+        return self._under_way.of(states)
 
-    def _count(self, state: int, nothing: int) -> int:
+    def _count(self, state: int) -> int:
         master = self.master(state)
         return 2 if master is None else len(master.checkpoints.pending) + len(master.checkpoints.decider.queue)
 
     def are_older(self, states: Ids, barriers: Ids) -> Mask:
         """Return where a checkpoint is pending that is older than the barrier's."""
-        return self._older.of(states, barriers) != 0
+        return self._older.holds(states, barriers)
 
-    def _count_older(self, state: int, barrier: int) -> int:
-        master = self.master(state)
-        if master is None:
-            return 1
-        return sum(each < self.space.words[barrier].element.checkpoint_id for each in master.checkpoints.pending)
+    def _is_older_pending(self, state: int, barrier: int) -> bool:
+        master, newer = self.master(state), self.space.words[barrier].element.checkpoint_id
+        return master is None or any(each < newer for each in master.checkpoints.pending)
 
     def is_over(self, states: Ids) -> Mask:
         """Return where the last checkpoint is complete, and no other is pending."""
-        return self._over.of(states, states * 0) == 1
+        return self._over.holds(states)
 
-    def _took_last(self, state: int, nothing: int) -> int:
+    def _took_last(self, state: int) -> bool:
         master = self.master(state)
         if master is None:
-            return 0
+            return False
         ledger = master.checkpoints.ledger
-        return int(ledger.took_last_checkpoint and not ledger.pending and bool(self.barriers.is_idle(state, 0)))
+        return ledger.took_last_checkpoint and not ledger.pending and self.barriers.is_idle(state)
 
     def is_not_the_last(self, states: Ids, words: Ids) -> Mask:
         """Return where the JobMaster also waits for others before it reacts to what this word reports, or leads to."""
-        return self._not_last.of(states, words) == 1
+        return self._not_last.holds(states, words)
 
-    def _others_are_awaited(self, state: int, number: int) -> int:
+    def _others_are_awaited(self, state: int, number: int) -> bool:
         word, master = self.space.words[number], self.master(state)
-        if master is None:
-            return 0
-        if isinstance(word, TaskStateChanged):
-            return int(self._others_are_to_end(state, master, word))
-        if not isinstance(word, AcknowledgeCheckpoint | WriteSnapshot):
-            return 0
+        if master is not None and isinstance(word, TaskStateChanged):
+            return self._others_are_to_end(state, master, word)
+        if master is None or not isinstance(word, AcknowledgeCheckpoint | WriteSnapshot):
+            return False
         checkpoint = master.checkpoints.pending.get(word.checkpoint_id)
-        return int(checkpoint is not None and checkpoint.waits_for_others)
+        return checkpoint is not None and checkpoint.waits_for_others
 
     def _others_are_to_end(self, state: int, master: JobMaster, word: TaskStateChanged) -> bool:
         """Return True if other tasks have yet to see all their input, or to leave after the last checkpoint."""
         records = master.tasks.items()
         if word.end_of_data:
             return sum(not record.data_ended for _, record in records) > 1
-        if word.state is not ExecutionState.FINISHED or not self.barriers.is_idle(state, 0):
+        if word.state is not ExecutionState.FINISHED or not self.barriers.is_idle(state):
             return False
         staying = sum(record.state is not ExecutionState.FINISHED for _, record in records)
         return master.checkpoints.ledger.took_last_checkpoint and staying > 1
@@ -176,9 +161,6 @@ class Knowledge:
         """Return a step that is taken at once, and the faults that may replace it."""
         step = Step(kind, machine, number)
         return [step, *self.space.faults_of(step)]
-
-    def __repr__(self) -> str:
-        return f"Knowledge({self.space!r})"
 
 
 class Batch:
@@ -240,16 +222,3 @@ class Batch:
         """Yield the steps that carry out one of the JobMaster's works, and that work."""
         for place in range(MOST_OF_JOB):
             yield self.known.alone("work", 0, place), self.work(0, place)
-
-    def nowhere(self) -> Mask:
-        """Return a mask of none of the rows."""
-        return np.zeros(len(self.rows), bool)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __repr__(self) -> str:
-        return f"Batch({len(self)} rows)"
-
-
-__all__ = ["Batch", "Chosen", "Knowledge", "Mask"]

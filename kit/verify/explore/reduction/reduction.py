@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kit.hosts.lab.errors import LabError
-from kit.verify.explore.reduction import at_once, elements, ends
+from kit.verify.explore.reduction import at_once, elements
 from kit.verify.explore.reduction.facts import Batch, Chosen, Knowledge, Mask
 from kit.verify.explore.space import Places, Space
 from kit.verify.explore.steps import Step
@@ -71,7 +71,7 @@ RULES: dict[str, Rule] = {
     "source_turns": Rule(elements.source_turns, turns=True, silence=True),
     "awaited": Rule(at_once.awaited),
     "after_the_last_fault": Rule(
-        ends.after_the_last_fault, needs=("splits", "choices", "own_affairs", "source_turns"), silence=True
+        at_once.after_the_last_fault, needs=("splits", "choices", "own_affairs", "source_turns"), silence=True
     ),
 }
 """The rules by name, in the order in which they select."""
@@ -120,14 +120,11 @@ class Reduction:
         if not self._putting_off or step.kind not in ("wire", "overtake"):
             return None
         batch = Batch(self._known, rows)
-        off = batch.nowhere()
+        off = np.zeros(len(rows), bool)
         for put_off in self._putting_off:
             off |= put_off(batch, step.machine, step.number)
         off &= rows[:, step.machine] != 0
         return np.flatnonzero(~off) if off.any() else None
-
-    def __repr__(self) -> str:
-        return f"Reduction({self._space!r}, {len(self._selecting) + len(self._putting_off)} rules)"
 
 
 __all__ = ["RULES", "TURNS", "Reduction", "Rule", "with_needs"]
