@@ -352,180 +352,142 @@ def _say_why(scene: Scene, why: Why) -> None:
     scene.said += [in_one_line(line, LONGEST_WHY) for line in str(why).splitlines()]
 
 
+_ARGUMENTS = {"N": r"(\d+)", "RECORD": r"([A-Z]\w+)", **dict.fromkeys(("KEYS", "WORDS", "SETTINGS", "WHAT"), "(.+)")}
+"""The patterns of arguments in a usage; any other is a name without spaces."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A command: its form, the pattern of its line, its effect, and the least level of records in its outcome."""
+    """A command: its form, its effect, and the least level of records in its outcome.
+
+    `form` is the pattern of its line where the usage does not say it.
+    """
 
     usage: str
     what: str
-    pattern: str
     do: Callable[..., None]
     level: int = PLUMBING
+    form: str = ""
+
+    @property
+    def pattern(self) -> str:
+        """The pattern of its line, with a group for each argument, and for each option without one."""
+        if self.form:
+            return self.form
+        options = re.sub(r" \[([^]A-Z]+)\]", r"( \1)?", self.usage)
+        options = re.sub(r" \[([^]]+)\]", r"(?: \1)?", options)
+        return re.sub(r"\b[A-Z]+\b", lambda found: _ARGUMENTS.get(found[0], r"(\S+)"), options)
 
 
 VERBS = (
-    Verb(
-        "run until checkpoint N",
-        "until it is complete",
-        r"run until checkpoint (\d+)",
-        _run_until_checkpoint,
-        MILESTONE,
-    ),
+    Verb("run until checkpoint N", "until it is complete", _run_until_checkpoint, MILESTONE),
     Verb(
         "run until N ms",
         "until this time is reached",
-        r"run until (\d+) ms",
         lambda scene, at_ms: scene.step_until(lambda records: scene.lab.look.at_ms >= int(at_ms)),
         MILESTONE,
     ),
     Verb(
         "run until finished",
         "until the job has ended",
-        "run until finished",
         lambda scene: scene.step_until(lambda records: scene.lab.ended),
         MILESTONE,
     ),
     Verb(
         "run until RECORD [of chk-N] [at MACHINE]",
         "until the trace has such a record, or one about such an element",
-        r"run until ([A-Z]\w+)(?: of chk-(\d+))?(?: at (\S+))?",
         _run_until_record,
         MILESTONE,
     ),
-    Verb(
-        "run to the end",
-        "until only actions that are held back can happen",
-        "run to the end",
-        _run_to_the_end,
-        MILESTONE,
-    ),
-    Verb("settle", "everything in flight, without waiting for a timer", "settle", _settle, MILESTONE),
-    Verb("do KEYS", "take actions by their keys, one after another", r"do (.+)", _do_keys, DETAIL),
-    Verb("deliver WORDS", "let a message arrive", r"(deliver .+)", _do),
-    Verb("let TASK receive WORDS", "let an element arrive", r"(let \S+ receive .+)", _do),
-    Verb("carry out WORDS", "let a command be carried out and answered", r"carry out (.+)", _do),
-    Verb("fire WORDS", "let a timer that is due fire", r"fire (.+)", _do),
-    Verb(
-        "turn TASK [N times]",
-        "let a task take its turn: one element, or one batch",
-        r"turn (\S+)(?: (\d+) times)?",
-        _turn,
-    ),
-    Verb(
-        "hold WORDS",
-        "hold these actions back from now on",
-        r"hold (.+)",
-        lambda scene, words: scene.held.append(words),
-    ),
-    Verb("release WORDS", "no longer hold them back; 'everything' releases all", r"release (.+)", _release),
+    Verb("run to the end", "until only actions that are held back can happen", _run_to_the_end, MILESTONE),
+    Verb("settle", "everything in flight, without waiting for a timer", _settle, MILESTONE),
+    Verb("do KEYS", "take actions by their keys, one after another", _do_keys, DETAIL),
+    Verb("deliver WORDS", "let a message arrive", _do, form=r"(deliver .+)"),
+    Verb("let TASK receive WORDS", "let an element arrive", _do, form=r"(let \S+ receive .+)"),
+    Verb("carry out WORDS", "let a command be carried out and answered", _do),
+    Verb("fire WORDS", "let a timer that is due fire", _do),
+    Verb("turn TASK [N times]", "let a task take its turn: one element, or one batch", _turn),
+    Verb("hold WORDS", "hold these actions back from now on", lambda scene, words: scene.held.append(words)),
+    Verb("release WORDS", "no longer hold them back; 'everything' releases all", _release),
     Verb(
         "trigger checkpoint [full]",
         "request a checkpoint",
-        r"trigger checkpoint( full)?",
         lambda scene, full: scene.lab.trigger_checkpoint(full=full is not None),
     ),
-    Verb(
-        "trigger checkpoint N times",
-        "request N checkpoints",
-        r"trigger checkpoint (\d+) times",
-        _trigger_checkpoints,
-        MILESTONE,
-    ),
-    Verb(
-        "trigger savepoint [at PATH]",
-        "request a savepoint",
-        r"trigger savepoint(?: at (\S+))?",
-        lambda scene, target: scene.lab.savepoint(target),
-    ),
+    Verb("trigger checkpoint N times", "request N checkpoints", _trigger_checkpoints, MILESTONE),
+    Verb("trigger savepoint [at PATH]", "request a savepoint", lambda scene, target: scene.lab.savepoint(target)),
     Verb(
         "stop with savepoint [and drain] [at PATH]",
         "request stop-with-savepoint",
-        r"stop with savepoint( and drain)?(?: at (\S+))?",
         lambda scene, drain, target: scene.lab.stop(target, drain=drain is not None),
     ),
     Verb(
         "rescale [VERTEX] to N [at the next checkpoint]",
         "request another parallelism, of all vertices or of these",
-        r"rescale ((?:to \d+)|(?:\S+ to \d+(?:, \S+ to \d+)*))( at the next checkpoint)?",
         _rescale,
+        form=r"rescale ((?:to \d+)|(?:\S+ to \d+(?:, \S+ to \d+)*))( at the next checkpoint)?",
     ),
-    Verb("cancel", "cancel the job", "cancel", lambda scene: scene.lab.cancel()),
-    Verb(
-        "wait until N ms",
-        "let time pass without any action",
-        r"wait until (\d+) ms",
-        lambda scene, at_ms: scene.lab.wait_until(int(at_ms)),
-    ),
+    Verb("cancel", "cancel the job", lambda scene: scene.lab.cancel()),
+    Verb("wait until N ms", "let time pass without any action", lambda scene, at_ms: scene.lab.wait_until(int(at_ms))),
     *(
-        Verb(each.usage, each.does, each.pattern.pattern, partial(_break, name))
+        Verb(each.usage, each.does, partial(_break, name), form=each.pattern.pattern)
         for name, each in VERBS_OF_FAULTS.items()
     ),
-    Verb("dispose of PATH", "delete a savepoint: its metadata and its files", r"dispose of (/\S+)", _dispose),
+    Verb("dispose of PATH", "delete a savepoint: its metadata and its files", _dispose, form=r"dispose of (/\S+)"),
     Verb(
         "inflict FAULT(FIELDS)",
         "inject a fault, in the form of a saved run",
-        r"inflict (.+)",
         lambda scene, text: scene.lab.step(fault_of(text)),
+        form=r"inflict (.+)",
     ),
-    Verb(
-        "another driver goes on",
-        "this driver dies now; the next one reads the durable store",
-        "another driver goes on",
-        Scene.recover,
-    ),
+    Verb("another driver goes on", "this driver dies now; the next one reads the durable store", Scene.recover),
     Verb(
         "a job of Flink's has left PATH/chk-N with state of OPERATOR",
         "write a checkpoint with incremental keyed state, whose files others may share",
-        r"a job of Flink's has left (\S+/chk-(\d+)) with state of (\S+)",
         _leave_incremental,
+        form=r"a job of Flink's has left (\S+/chk-(\d+)) with state of (\S+)",
     ),
     Verb(
         "restore NAME [into JOB] [with SETTINGS]",
         "start another run from chk-N or savepoint, perhaps with other settings",
-        r"restore (\S+)(?: into (\S+))?(?: with (.+))?",
         _restore,
     ),
-    Verb("take N steps", "take the first enabled action N times", r"take (\d+) steps", _take, MILESTONE),
-    Verb("follow KEYS", "take actions by their keys; skip those that cannot happen", r"follow (.+)", _follow, DETAIL),
+    Verb("take N steps", "take the first enabled action N times", _take, MILESTONE),
+    Verb("follow KEYS", "take actions by their keys; skip those that cannot happen", _follow, DETAIL),
     Verb(
         "go on [with SETTINGS]",
         "run the job to its end; if it was stopped or cancelled, another run resumes from there",
-        r"go on(?: with (.+))?",
         _go_on,
         MILESTONE,
     ),
     Verb(
         "another driver takes over",
         "unless the job has ended, another driver continues it; this one dies now, with the workers, if it still runs",
-        "another driver takes over",
         _take_over,
         MILESTONE,
     ),
     Verb(
         "check",
         "run the job to its end without faults, and check its properties (`kit.hosts.lab.safety`)",
-        "check",
         _check,
         MILESTONE,
     ),
     Verb(
         "why chk-N",
         "why a checkpoint is pending, or how it ended",
-        r"why chk-(\d+)",
         lambda scene, number: _say_why(scene, scene.lab.why(checkpoint=int(number))),
     ),
-    Verb("why request N", "why a request has no answer, or this one", r"why request (\d+)", _why_request),
-    Verb("why TASK -> TASK", "why a channel is blocked", r"why (\S+/\d+) -> (\S+/\d+)", _why_channel),
+    Verb("why request N", "why a request has no answer, or this one", _why_request),
+    Verb("why TASK -> TASK", "why a channel is blocked", _why_channel, form=r"why (\S+/\d+) -> (\S+/\d+)"),
     Verb(
         "why TASK",
         "why a task is in its state",
-        r"why (\S+/\d+)",
         lambda scene, task: _say_why(scene, scene.lab.why(task=task)),
+        form=r"why (\S+/\d+)",
     ),
     Verb(
         "show WHAT",
         "status, checkpoints, output...: see `VIEWS`",
-        r"show (.+)",
         lambda scene, what: scene.said.extend(show(scene.lab, what)),
     ),
 )
