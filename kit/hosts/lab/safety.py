@@ -32,6 +32,7 @@ from kit.hosts.lab.faults.faults import FailCommand, FileFault
 from kit.hosts.lab.jobs.given_jobs import GivenJob
 from kit.hosts.lab.jobs.random_jobs import RandomJob
 from kit.hosts.lab.lab import SAVEPOINTS, Lab
+from kit.hosts.lab.world.edge import METADATA
 from kit.machines.job.status import JobStatus
 
 VALIDATED_EVERY = 50
@@ -47,7 +48,7 @@ FAILED = ("CheckpointAborted", "TriggeringFailed")
 """The kinds of record of a failed checkpoint."""
 ERRORS = ("error", "detail")
 """The fields of a record that contain an error."""
-METADATA, STORE = "/_metadata", "/store/"
+STORE = "/store/"
 
 
 TriedJob = RandomJob | GivenJob
@@ -92,7 +93,7 @@ class Safety:
         elif start.restore_path is None:
             self._highest_id = 0
         else:
-            location = str(start.restore_path)
+            location = str(start.restore_path)  # the metadata of other snapshots may be damaged
             metadata, _ = read_metadata(lab.look.files.contents[f"{location}{METADATA}"], location)
             self._highest_id = metadata.checkpoint_id
 
@@ -246,17 +247,7 @@ class Safety:
         for path in self.damaged:
             if path.endswith(METADATA):
                 raise DamageTold(f"{path} is damaged, or gone")
-        return newest_snapshot(lab)
-
-
-def newest_snapshot(lab: Lab) -> str | None:
-    """Return the path of the newest snapshot on the lab's disk, or None."""
-    found = {
-        read_metadata(data, "")[0].checkpoint_id: path.removesuffix(METADATA)
-        for path, data in lab.look.files.contents.items()
-        if path.endswith(METADATA)
-    }
-    return found[max(found)] if found else None
+        return next(reversed(lab._world.edge.snapshots()), None)
 
 
 def _state_files(lab: Lab) -> set[str]:
@@ -269,10 +260,5 @@ def _state_files(lab: Lab) -> set[str]:
 
 def _referenced_files(lab: Lab) -> set[str]:
     """Return the files to which the `_metadata` on the disk refer."""
-    found: set[str] = set()
-    for path, data in lab.look.files.contents.items():
-        if path.endswith(METADATA):
-            metadata, _ = read_metadata(data, path.rpartition("/")[0])
-            for state in metadata.operator_states:
-                found |= set(state.files())
-    return found
+    snapshots = lab._world.edge.snapshots().values()
+    return {file for metadata in snapshots for state in metadata.operator_states for file in state.files()}

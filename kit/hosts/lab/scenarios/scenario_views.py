@@ -11,7 +11,6 @@ from warnings import catch_warnings, simplefilter
 
 import pandas as pd
 
-from kit.core.metadata import CheckpointMetadata, read_metadata
 from kit.core.protocol.words import Word
 from kit.core.state.operator_handles import OperatorStateMode
 from kit.core.state.operator_state import OperatorSubtaskState
@@ -32,7 +31,7 @@ def snapshot_path(lab: Lab, name: str) -> str:
     """Return the directory of a checkpoint (`chk-3`) or savepoint (`savepoint-3`) on the lab's disk. Raises LabError if
     it does not exist.
     """
-    there = {_named(path, lab): path for path in _snapshots(lab)}
+    there = {_named(path, lab): path for path in lab._world.edge.snapshots()}
     if name not in there:
         raise LabError(f"there is no {name} on the disk: it holds {', '.join(there) or 'no snapshot'}")
     return there[name]
@@ -57,18 +56,10 @@ def file_path(lab: Lab, words: str) -> str:
     return held[0]
 
 
-def _snapshots(lab: Lab) -> dict[str, CheckpointMetadata]:
-    """Return the directories with a `_metadata`, in the order of their checkpoints, and its content."""
-    contents = lab.look.files.contents
-    found = [path.removesuffix("/_metadata") for path in contents if path.endswith("/_metadata")]
-    read = {path: read_metadata(contents[f"{path}/_metadata"], path)[0] for path in found}
-    return dict(sorted(read.items(), key=lambda each: each[1].checkpoint_id))
-
-
 def _named(path: str, lab: Lab) -> str:
     """Return the last name of a path. A savepoint's name is random, so its number replaces it."""
     name = path.rpartition("/")[2]
-    metadata = _snapshots(lab).get(path) if name.startswith("savepoint-") else None
+    metadata = lab._world.edge.snapshots().get(path) if name.startswith("savepoint-") else None
     return name if metadata is None else f"savepoint-{metadata.checkpoint_id}"
 
 
@@ -168,7 +159,7 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 def files(lab: Lab) -> Iterator[str]:
     """The files on the disk by snapshot, and those to which no snapshot refers."""
-    metadata = _snapshots(lab)
+    metadata = lab._world.edge.snapshots()
     referred = {file for each in metadata.values() for state in each.operator_states for file in state.files()}
     below = Counter(path.rpartition("/")[0] for root in SNAPSHOTS for path in lab.look.files.paths(root))
     for directory in sorted(below, key=_natural):
@@ -183,7 +174,7 @@ def files(lab: Lab) -> Iterator[str]:
 
 def state(lab: Lab, name: str) -> Iterator[str]:
     """The contents of a snapshot on the disk, by operator."""
-    metadata = _snapshots(lab)[snapshot_path(lab, name.removeprefix("of "))]
+    metadata = lab._world.edge.snapshots()[snapshot_path(lab, name.removeprefix("of "))]
     names = {operator.operator_id: operator.name for operator in lab.job.operators}
     for operator in metadata.operator_states:
         if operator.fully_finished:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from os import PathLike
 
+from kit.core.metadata import CheckpointMetadata, read_metadata
 from kit.files.disposal import dispose
 from kit.files.entropy import entropy_of
 from kit.files.job_files import JobFiles
@@ -25,6 +26,7 @@ from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.graph.job_graph import JobGraph
 
 CHECKPOINTS = "/checkpoints"
+METADATA = "/_metadata"
 LOCAL_STATE = "/local-state"
 """The directory of local state; each slot's machine has its own subdirectory."""
 
@@ -58,9 +60,17 @@ class LabEdge:
         """The name that all drivers of a job with a durable store share; "" without such a store."""
         return lineage_of(self._job, self._storage)
 
+    def snapshots(self) -> dict[str, CheckpointMetadata]:
+        """Return the directories on the disk with a `_metadata`, and its content, in the order of their checkpoints."""
+        found = {
+            path.removesuffix(METADATA): data for path, data in self.files.contents.items() if path.endswith(METADATA)
+        }
+        read = {path: read_metadata(data, path)[0] for path, data in found.items()}
+        return dict(sorted(read.items(), key=lambda each: each[1].checkpoint_id))
+
     def check_restore_path(self, path: object) -> None:
         """Raise LabError unless the path is a snapshot on the lab's disk."""
-        there = [found.removesuffix("/_metadata") for found in self.files.paths() if found.endswith("/_metadata")]
+        there = [found.removesuffix(METADATA) for found in self.files.paths() if found.endswith(METADATA)]
         if not isinstance(path, str | PathLike):
             raise LabError(f"restore_path is {path!r}, but must be the path of a checkpoint or savepoint")
         try:
@@ -116,6 +126,3 @@ class LabEdge:
         records = self.store.records
         assert isinstance(records, FileRecords)
         return DurableStore(records.copy(self._storage_on(files)))
-
-    def __repr__(self) -> str:
-        return f"LabEdge({self.files!r}, {self.output!r})"
