@@ -36,6 +36,17 @@ def test_a_link_of_a_few_hundred_characters_makes_the_same_run() -> None:
     assert again.past.seed == 7
 
 
+def test_a_link_has_the_savepoint_that_was_deleted() -> None:
+    lab = Lab(ready_job("flights", rows=30), seed=7)
+    lab.run_until(record="AllTasksRunning")
+    path = lab.savepoint(wait=True)
+    lab.dispose_savepoint(path)
+    lab.run_until(ended=True)
+    again = open_link(link_of(lab, "flights, rows=30"))
+    assert again.past.actions == lab.past.actions
+    assert list(again.trace) == list(lab.trace)
+
+
 def test_the_explorer_gives_a_link_and_opens_one() -> None:
     explorer = kit.show("keyed-sum")
     explorer.controls.until.value = "all tasks are running"

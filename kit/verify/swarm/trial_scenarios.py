@@ -19,7 +19,7 @@ from kit.core.protocol.events import StartJob
 from kit.core.protocol.words import Word
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.scenarios.scenario_text import ScenarioText
-from kit.hosts.lab.scenarios.scenario_writing import LINE_LENGTH, line_of, scenario_of
+from kit.hosts.lab.scenarios.scenario_writing import line_of, packed, scenario_of
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.verify.swarm.trials import Telling
 
@@ -63,17 +63,17 @@ def _of_life(actions: Sequence[Action | Word], chosen: set[int], *, to_its_end: 
             if keys and len(plain) < FEW and not any(key.startswith(LetTimePass.verb) for key in plain):
                 keys += plain
             else:
-                yield from _followed(keys)
+                yield from packed("follow", keys)
                 yield from _taken(plain)
                 keys = []
             keys.append(action.key)
             plain = []
         else:
-            yield from _followed(keys)
+            yield from packed("follow", keys)
             yield from _taken(plain)
             keys, plain = [], []
             yield f"perhaps {line_of(action)}"
-    yield from _followed(keys)
+    yield from packed("follow", keys)
     if not to_its_end:
         yield from _taken(plain)
 
@@ -81,14 +81,3 @@ def _of_life(actions: Sequence[Action | Word], chosen: set[int], *, to_its_end: 
 def _taken(plain: Sequence[str]) -> Iterator[str]:
     if plain:
         yield f"take {len(plain)} steps"
-
-
-def _followed(keys: Sequence[str]) -> Iterator[str]:
-    line: list[str] = []
-    for key in keys:
-        if line and len(" ".join((*line, key))) > LINE_LENGTH:
-            yield f"follow {' '.join(line)}"
-            line = []
-        line.append(key)
-    if line:
-        yield f"follow {' '.join(line)}"

@@ -13,16 +13,15 @@ import re
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
-from typing import Any, TypeGuard
+from typing import Any
 
 from kit.core.protocol.words import Word
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.jobs.ready_jobs import job_of, ready_job
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.scenarios.scenario_commands import Scene, carry_out
-from kit.hosts.lab.scenarios.scenario_writing import line_of
-from kit.hosts.lab.world.actions import Action, LetTimePass
+from kit.hosts.lab.scenarios.scenario_writing import happens_by_itself, line_of
+from kit.hosts.lab.world.actions import Action
 
 MARK = "kit1."
 LINK = re.compile(rf"{re.escape(MARK)}[\w=-]+")
@@ -94,18 +93,14 @@ def _steps(lab: Lab, again: Lab) -> Iterator[int | str]:
             yield count
             count = 0
         again.replay([action])
-        yield f"do {action.key}" if _is_plain(action) else line_of(action)
+        yield f"do {action.key}" if happens_by_itself(action) else line_of(action)
     if count:
         yield count
 
 
-def _is_plain(action: Action | Word) -> TypeGuard[Action]:
-    return isinstance(action, Action) and not isinstance(action, Fault | LetTimePass)
-
-
 def _is_chosen(action: Action | Word, again: Lab) -> bool:
     """Return True if the scheduler takes this step by itself, and then take it."""
-    if not _is_plain(action) or not again.enabled():
+    if not happens_by_itself(action) or not again.enabled():
         return False
     again.step()
     if again.past.last_action == action:

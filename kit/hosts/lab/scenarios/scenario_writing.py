@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeGuard
 
 from kit.core.protocol.events import (
     RequestCancel,
@@ -41,15 +42,11 @@ def scenario_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
     """Yield the actions as commands of a scenario. Raises LabError if the run did not start from scratch."""
     keys: list[str] = []
     for action in actions:
-        if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass | DisposeSavepoint):
-            if len(" ".join((*keys, action.key))) > LINE_LENGTH:
-                yield f"do {' '.join(keys)}"
-                keys = []
+        if happens_by_itself(action):
             keys.append(action.key)
             continue
-        if keys:
-            yield f"do {' '.join(keys)}"
-            keys = []
+        yield from packed("do", keys)
+        keys = []
         if not isinstance(action, StartJob):
             yield line_of(action)
         elif action.restore_path is not None or action.recover:
@@ -57,8 +54,24 @@ def scenario_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
                 "this run went on from another lab's, so its actions are not all: "
                 "lab.trace.save_recording(path) keeps it, and Lab.follow(job, path, after=...) does it again"
             )
-    if keys:
-        yield f"do {' '.join(keys)}"
+    yield from packed("do", keys)
+
+
+def happens_by_itself(action: Action | Word) -> TypeGuard[Action]:
+    """Return True for an action that is written by its key: no fault, wait or deletion."""
+    return isinstance(action, Action) and not isinstance(action, Fault | LetTimePass | DisposeSavepoint)
+
+
+def packed(verb: str, keys: Sequence[str]) -> Iterator[str]:
+    """Yield the lines that apply a command to these keys, with as many keys per line as fit."""
+    line: list[str] = []
+    for key in keys:
+        if line and len(" ".join((*line, key))) > LINE_LENGTH:
+            yield f"{verb} {' '.join(line)}"
+            line = []
+        line.append(key)
+    if line:
+        yield f"{verb} {' '.join(line)}"
 
 
 def fault_of(text: str) -> Fault:
@@ -83,22 +96,19 @@ def line_of(action: Action | Word) -> str:
         return f"dispose of {action.path}"
     if isinstance(action, Fault):
         return f"inflict {action.literal}"
+    at = f" at {target}" if (target := getattr(action, "target", None)) is not None else ""
     if isinstance(action, RequestCheckpoint):
         return "trigger checkpoint full" if action.full else "trigger checkpoint"
     if isinstance(action, RequestSavepoint):
-        return "trigger savepoint" + _at(action.target)
+        return f"trigger savepoint{at}"
     if isinstance(action, RequestStop):
-        return "stop with savepoint" + (" and drain" if action.drain else "") + _at(action.target)
+        return f"stop with savepoint{' and drain' if action.drain else ''}{at}"
     if isinstance(action, RequestRescale):
         wanted = ", ".join(f"{name} to {number}" for name, number in action.parallelism.items())
         return f"rescale {wanted}" + ("" if action.at_once else " at the next checkpoint")
     if isinstance(action, RequestCancel):
         return "cancel"
     raise LabError(f"no command of a scenario does {action!r}")
-
-
-def _at(target: str | None) -> str:
-    return "" if target is None else f" at {target}"
 
 
 def _blocks(lines: list[str]) -> Iterator[Block]:
