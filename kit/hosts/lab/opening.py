@@ -8,7 +8,7 @@ from kit.core.protocol.events import StartJob
 from kit.files.given import Choice, no_job, one_of
 from kit.files.memory import MemoryFiles
 from kit.files.output import MemoryOutput, begin_new_output, check_new_output
-from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.errors import LabError, whole_number
 from kit.hosts.lab.recordings.snapshot_on_disk import Before
 from kit.hosts.lab.world.edge import LabEdge
 from kit.machines.coordinator.master_hooks import MasterHook, MasterHooks
@@ -49,9 +49,7 @@ def open_edge(
 
 def checked_seed(seed: object) -> int:
     """Return the seed. Raises LabError if it is not an integer."""
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise LabError(f"seed is {seed!r}, but must be an integer: the same one gives the same run")
-    return seed
+    return whole_number("seed", seed, "the same one gives the same run")
 
 
 def checked_choice(kind: type[Choice], setting: str, found: object) -> Choice:

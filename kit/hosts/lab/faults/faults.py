@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 from kit.core.protocol.commands import ReadSplit, StopEpoch
@@ -66,12 +68,13 @@ class MessageFault(Fault):
     @classmethod
     def possible(cls, world: World) -> Iterator[Self]:
         for (sender, receiver), place, message in world.agenda.messages():
-            yield cls(*named(message.word), sender, receiver, place, *cls.defaults(world))
+            for more in cls.variants(world, message.word):
+                yield cls(*named(message.word), sender, receiver, place, *more)
 
     @classmethod
-    def defaults(cls, world: World) -> tuple[int, ...]:
-        """Return the values of the fields that the subclass adds, if any."""
-        return ()
+    def variants(cls, world: World, message: Word) -> Sequence[tuple[Any, ...]]:
+        """Return the values of the fields that the subclass adds, for each fault of this message."""
+        return [()]
 
     def refusal(self, world: World) -> str | None:
         meant = world.agenda.message(self.sender, self.receiver, self.place)
@@ -180,8 +183,8 @@ class DelayMessage(MessageFault):
     drawn: ClassVar = Drawn("delay", "a message is held back ({})", choose=_delayed)
 
     @classmethod
-    def defaults(cls, world: World) -> tuple[int, ...]:
-        return (world.at_ms + DELAY_MS,)
+    def variants(cls, world: World, message: Word) -> Sequence[tuple[Any, ...]]:
+        return [(world.at_ms + DELAY_MS,)]
 
     def adjusted(self, world: World, *, by_ms: int | None = None, until_ms: int | None = None) -> Fault:
         if until_ms is None and by_ms is not None:
@@ -210,12 +213,9 @@ class ForgeMessage(MessageFault):
     example: ClassVar = 'lab.faults.forge("ack of sums/1", task="stranger/0")'
 
     @classmethod
-    def possible(cls, world: World) -> Iterator[Self]:
-        """Yield the usual forgeries of each report."""
-        for (sender, receiver), place, message in world.agenda.messages():
-            if isinstance(message.word, REPORTS):
-                for claims in USUAL:
-                    yield cls(*named(message.word), sender, receiver, place, claims)
+    def variants(cls, world: World, message: Word) -> Sequence[tuple[Any, ...]]:
+        """Return the usual forgeries of a report."""
+        return [(claims,) for claims in USUAL] if isinstance(message, REPORTS) else []
 
     @classmethod
     def targets(cls, world: World) -> Iterator[Self]:
@@ -275,7 +275,13 @@ class CommandFault(Fault):
     @classmethod
     def possible(cls, world: World) -> Iterator[Self]:
         for number, (machine, asked) in world.agenda.work.items():
-            yield cls(machine, *named(asked.word), number)
+            for more in cls.variants(asked.word):
+                yield cls(machine, *named(asked.word), number, *more)
+
+    @classmethod
+    def variants(cls, command: Any) -> Sequence[tuple[Any, ...]]:
+        """Return the values of the fields that the subclass adds, for each fault of this command."""
+        return [()]
 
     def refusal(self, world: World) -> str | None:
         return not_asked(world, self.command, self.number)
@@ -331,16 +337,12 @@ class FailCommand(CommandFault):
     drawn: ClassVar = Drawn("fail", "the next command of a kind fails ({})", 6, choose=_failing, waits=True)
 
     @classmethod
-    def possible(cls, world: World) -> Iterator[Self]:
-        for number, (machine, asked) in world.agenda.work.items():
-            for failure in asked.word.failures:
-                yield cls(machine, *named(asked.word), number, failure.name)
+    def variants(cls, command: Any) -> Sequence[tuple[Any, ...]]:
+        return [(failure.name,) for failure in command.failures]
 
     @classmethod
     def targets(cls, world: World) -> Iterator[Self]:
-        for number, (machine, asked) in world.agenda.work.items():
-            for failure in asked.word.failures[:1]:
-                yield cls(machine, *named(asked.word), number, failure.name)
+        return (next(faults) for _, faults in groupby(cls.possible(world), attrgetter("number")))
 
     def adjusted(self, world: World, how: str | None = None) -> Fault:
         asked = world.agenda.work.get(self.number)
@@ -395,11 +397,9 @@ class LoseAnswer(CommandFault):
     example: ClassVar = 'lab.faults.lose("answer of StoreCheckpoint")'
 
     @classmethod
-    def possible(cls, world: World) -> Iterator[Self]:
-        """Yield commands with an answer, except a worker's shutdown, which involves no disk."""
-        for number, (machine, asked) in world.agenda.work.items():
-            if asked.word.answers and not isinstance(asked.word, StopEpoch):
-                yield cls(machine, *named(asked.word), number)
+    def variants(cls, command: Any) -> Sequence[tuple[Any, ...]]:
+        """Return one for a command with an answer, except a worker's shutdown, which involves no disk."""
+        return [()] if command.answers and not isinstance(command, StopEpoch) else []
 
     def happen(self, world: World) -> None:
         machine, (command, _) = world.agenda.take_io(self.number)

@@ -53,9 +53,6 @@ class Recording:
     def __deepcopy__(self, memo: dict[int, Any]) -> Recording:
         return self
 
-    def __repr__(self) -> str:
-        return f"Recording({self.schedule!r})"
-
 
 @dataclass(frozen=True, slots=True)
 class Agreement:

@@ -86,16 +86,6 @@ def named(word: Word) -> tuple[str, int | None]:
     return type(word).__name__, getattr(word, "checkpoint_id", None)
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """The text of an object that is not kept."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-
 def _as_part(name: str, value: Any) -> str:
     if value is None:
         return ""
@@ -125,16 +115,17 @@ class ReceiveElement(Action):
     channel: int
     sender: str
     task: str
-    element: Element | Told = field(compare=False)
+    element: Element | str = field(compare=False)
+    """The element, or its text in an action that is kept."""
 
     group: ClassVar = Group.CHANNELS
     verb: ClassVar = "receive"
-    pattern: ClassVar = "let {task} receive {element!r} from {sender}"
+    pattern: ClassVar = "let {task} receive {element} from {sender}"
     whom: ClassVar = "task"
 
     @property
     def remembered(self) -> Action:
-        return ReceiveElement(self.channel, self.sender, self.task, Told(repr(self.element)))
+        return ReceiveElement(self.channel, self.sender, self.task, str(self.element))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -433,6 +433,3 @@ class Agenda:
             for number in mine:
                 others.add(number)
         return other
-
-    def __repr__(self) -> str:
-        return f"Agenda({self.at_ms} ms, {len(self)} enabled)"

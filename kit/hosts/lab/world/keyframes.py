@@ -83,9 +83,6 @@ class Keyframes:
     def __len__(self) -> int:
         return len(self._frames)
 
-    def __repr__(self) -> str:
-        return f"Keyframes({', '.join(str(position) for position, _, _ in self._frames)})"
-
 
 def _without_trace(world: World) -> World:
     """Return a copy with an empty trace. Garbage collection is off meanwhile: all new objects stay, and scanning them

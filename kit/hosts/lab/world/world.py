@@ -231,7 +231,9 @@ class World:
         if isinstance(machine, StreamTask):
             self.agenda.set_turn(machine.name, machine.available)
             if machine.failure is not None:
-                self._keep_failure(machine.identity, machine.failure)
+                self.failures.setdefault(machine.identity, machine.failure)
+                while len(self.failures) > FAILURES_KEPT:
+                    del self.failures[next(iter(self.failures))]
             if machine.events_handled % (self.check_every * self._inputs_checked) == 0 or machine.state.is_terminal:
                 machine.validate()
         elif machine.events_handled % self.check_every == 0:
@@ -242,11 +244,6 @@ class World:
             if carry_out is None:
                 raise refused(machine, command)
             carry_out(self, machine, command, f"{machine.event_id}.{number}")
-
-    def _keep_failure(self, identity: str, failure: Exception) -> None:
-        self.failures.setdefault(identity, failure)
-        while len(self.failures) > FAILURES_KEPT:
-            del self.failures[next(iter(self.failures))]
 
     # --- commands -------------------------------------------------------------------------------------------------
 
@@ -372,8 +369,7 @@ class World:
     CARRY_OUT: dict[type[Word], Callable[[Any, Machine, Any, str], None]]
     """The same by command."""
 
-    # --- what faults do (`kit.hosts.lab.faults.faults`)
-    # ------------------------------------------------------------------------
+    # --- what faults do (`kit.hosts.lab.faults.faults`) -----------------------------------------------------------
 
     @property
     def workers(self) -> list[int]:
@@ -518,9 +514,6 @@ class World:
                 granted = receiver.inputs.channel(number).credits_granted
                 assert buffers <= granted, f"{buffers} buffers on channel {number}, but {granted} credits given"
 
-    def __repr__(self) -> str:
-        return f"World({self.at_ms} ms, {self.master.status.name}, {len(self.tasks)} tasks)"
-
 
 def failure_of(command: type[Command], name: str) -> Failure:
     """Return the failure of this name that a command declares. Raises KeyError, with the known names, for any other."""
@@ -532,5 +525,3 @@ def failure_of(command: type[Command], name: str) -> Failure:
 
 
 World.CARRY_OUT = by_command(World.DUTIES, COMMANDS)
-
-__all__ = ["ACTION_MS", "JOB", "World", "failure_of"]
