@@ -91,7 +91,8 @@ def audit(run: Any, checkpoint: int | None = None) -> Audit:
     read = sum(int(table.to_pandas()["position"].sum()) for table in positions)
     kept = {table.name: table.to_pandas()["value"] for table in values.of("keyed state")}
     balances, postings = kept.get("balance", pd.Series(dtype=int)), kept.get("postings", pd.Series(dtype=int))
-    flying = [json.loads(each) for table in values.of("in flight") for each in _records(table.to_pandas())]
+    in_flight = (each for table in values.of("in flight") for each in table.to_pandas()["record"])
+    flying = [json.loads(each) for each in in_flight if each.startswith("{")]  # others are events such as watermarks
     return Audit(
         contents.snapshot.checkpoint_id if contents.snapshot else 0,
         read * POSTINGS_PER_TRANSFER,
@@ -100,11 +101,6 @@ def audit(run: Any, checkpoint: int | None = None) -> Audit:
         int(balances.sum()) - OPENING_BALANCE * len(balances),
         sum(each["amount"] for each in flying),
     )
-
-
-def _records(table: pd.DataFrame) -> list[str]:
-    """Return the records among the elements of a channel; the others are events such as watermarks."""
-    return [each for each in table["record"] if each.startswith("{")]
 
 
 def balances(output: pd.DataFrame) -> pd.Series[int]:

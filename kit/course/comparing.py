@@ -8,7 +8,7 @@ list state in each checkpoint and restore.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,8 @@ from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.jobs.ready_jobs import ready_job
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.opening import job_graph
-from kit.hosts.lab.world.actions import Action, TakeTurn
-from kit.hosts.lab.world.schedulers import Choice, Random, Slow
+from kit.hosts.lab.world.actions import TakeTurn
+from kit.hosts.lab.world.schedulers import Adversarial, Slow
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
@@ -137,20 +137,12 @@ def union_growth(failovers: int = 3, *, parallelism: int = 2, seed: int = 0) -> 
 def _failing(job: str, failovers: int, parallelism: int, seed: int) -> Lab:
     lab = Lab(ready_job(job, parallelism=parallelism, rows=GROWTH_ROWS, restart=failovers + 1), seed=seed)
     lab.run_until(at_ms=FIRST_ROWS_MS)
-    lab.scheduler = _sources_stand_still
+    lab.scheduler = Adversarial(
+        lambda action: isinstance(action, TakeTurn) and vertex_of(action.task) in SOURCES, waits=True
+    )
     lab.trigger_checkpoint(wait=True)
     for _ in range(failovers):
         lab.faults.kill(0)
         lab.run_until(record="AllTasksRunning")
         lab.trigger_checkpoint(wait=True)
     return lab
-
-
-def _sources_stand_still(enabled: Sequence[Action], lab: Lab) -> Choice:
-    """Choose any action other than a source's turn."""
-    free = [each for each in enabled if not (isinstance(each, TakeTurn) and vertex_of(each.task) in SOURCES)]
-    if not free and lab.look.wait is not None:
-        return lab.look.wait
-    actions = free or list(enabled)
-    choice = Random()(actions, lab)
-    return actions[choice]

@@ -76,7 +76,8 @@ def check(function: Callable[..., str]) -> Callable[..., Passed]:
         _last.clear()
         if wrong.lab is not None:
             _last.append(wrong.lab)
-            shown(wrong.lab)
+            if get_ipython() is not None:
+                display(Stepper(wrong.lab))  # type: ignore[no-untyped-call]
         raise wrong from None
 
     return checked
@@ -117,9 +118,3 @@ def _where(error: BaseException) -> str:
             name = f"`{at.tb_frame.f_code.co_name}`, line {at.tb_lineno} of its cell"
         at = at.tb_next
     return name
-
-
-def shown(lab: Lab) -> None:
-    """Open the lab in the stepper, in a notebook."""
-    if get_ipython() is not None:
-        display(Stepper(lab))  # type: ignore[no-untyped-call]

@@ -431,61 +431,20 @@ MODULES = (
     " traceback types typing unicodedata warnings weakref zlib"
 )
 """The modules that the student's code may import; they are loaded before it runs, and nothing is loaded afterwards."""
-ALLOWED = frozenset(
-    (
-        "compile",
-        "exec",
-        "import",
-        "builtins.id",
-        "code.__new__",
-        "function.__new__",
-        "object.__getattr__",
-        "object.__setattr__",
-        "object.__delattr__",
-        "pickle.find_class",
-        "sys._getframe",
-        "sys._getframemodulename",
-        "sys._current_frames",
-        "sys.excepthook",
-        "sys.unraisablehook",
-        "sys.setprofile",
-        "sys.settrace",
-        "time.sleep",
-        "threading.setprofile",
-        "threading.settrace",
-        "_thread.start_new_thread",
-        "_thread.start_joinable_thread",
-        "array.__new__",
-        "marshal.loads",
-        "marshal.dumps",
-        "marshal.load",
-    )
+EVENTS = (
+    "compile exec import builtins.id code.__new__ function.__new__ object.__getattr__ object.__setattr__"
+    " object.__delattr__ pickle.find_class sys._getframe sys._getframemodulename sys._current_frames"
+    " sys.excepthook sys.unraisablehook sys.setprofile sys.settrace time.sleep threading.setprofile"
+    " threading.settrace _thread.start_new_thread _thread.start_joinable_thread array.__new__ marshal.loads"
+    " marshal.dumps marshal.load"
 )
+ALLOWED = frozenset(EVENTS.split())
 """The audit events that a computation needs. All others are refused: files, processes, sockets, signals, limits."""
-
-
-OF_THE_SYSTEM = frozenset(
-    [
-        "_exit",
-        "close",
-        "cpu_count",
-        "dup",
-        "fspath",
-        "fstat",
-        "getcwd",
-        "getpid",
-        "get_terminal_size",
-        "isatty",
-        "lstat",
-        "pipe",
-        "read",
-        "stat",
-        "strerror",
-        "times",
-        "urandom",
-        "write",
-    ]
+CALLS = (
+    "_exit close cpu_count dup fspath fstat getcwd getpid get_terminal_size isatty lstat pipe read stat strerror"
+    " times urandom write"
 )
+OF_THE_SYSTEM = frozenset(CALLS.split())
 """The functions of the operating system that stay; many others raise no audit event, such as those that make files."""
 
 

@@ -89,22 +89,26 @@ class Handler(CheckpointBarrierHandler):
 
 
 class Part:
-    """A part that derives from nothing; `student` and `name` say whose it is."""
+    """A part that derives from nothing; `student` and `name` say whose it is.
+
+    A subclass names the `attributes` and the `methods` that the student writes.
+    """
 
     student: Student
     name: str
+
+    def __init_subclass__(cls, attributes: Sequence[str] = (), methods: Sequence[str] = ()) -> None:
+        for each in attributes:
+            setattr(cls, each, _attribute(each))
+        for each in methods:
+            setattr(cls, each, _method(each))
 
     def __init__(self, *given: Any) -> None:
         self._remote = Remote(self.student, self.name, self, OPAQUE, given, {})
 
 
-class Decider(Part):
+class Decider(Part, attributes=("queue",), methods=("add", "choose", "abort_all")):
     """Lab 2."""
-
-    queue = _attribute("queue")
-    add = _method("add")
-    choose = _method("choose")
-    abort_all = _method("abort_all")
 
     def __init__(self, max_concurrent: int, min_pause_ms: int, refuse: Any, reschedule: Any) -> None:
         super().__init__(max_concurrent, min_pause_ms, Given(refuse, FUNCTION), Given(reschedule, FUNCTION))
@@ -113,14 +117,8 @@ class Decider(Part):
         """Do nothing: the student's process has the state."""
 
 
-class Pending(Part):
+class Pending(Part, attributes=("states", "to_delete", "is_complete"), methods=("acknowledge", "abort")):
     """Lab 3."""
-
-    states = _attribute("states")
-    to_delete = _attribute("to_delete")
-    is_complete = _attribute("is_complete")
-    acknowledge = _method("acknowledge")
-    abort = _method("abort")
 
 
 class Repartitioner(Part):
@@ -169,14 +167,8 @@ class Sink(SinkFrame):
         self._remote = Remote(self.student, self.name, self, SINK, [Given(spec, OPAQUE)], {})
 
 
-class Hook(Part):
+class Hook(Part, attributes=("identifier",), methods=("trigger_checkpoint", "restore_checkpoint", "reset", "close")):
     """Lab 7."""
-
-    identifier = _attribute("identifier")
-    trigger_checkpoint = _method("trigger_checkpoint")
-    restore_checkpoint = _method("restore_checkpoint")
-    reset = _method("reset")
-    close = _method("close")
 
     def __init__(self, ledger: Any) -> None:
         super().__init__(Given(ledger, LEDGER))
@@ -187,15 +179,8 @@ class Hook(Part):
         return Serializer(self._remote) if isinstance(self._remote.get("serializer"), Foreign) else None
 
 
-class Rescale(Part):
+class Rescale(Part, methods=("owner", "key_groups", "state", "buffers", "keeps", "senders")):
     """Lab 9."""
-
-    owner = _method("owner")
-    key_groups = _method("key_groups")
-    state = _method("state")
-    buffers = _method("buffers")
-    keeps = _method("keeps")
-    senders = _method("senders")
 
 
 class Serializer:

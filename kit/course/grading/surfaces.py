@@ -6,7 +6,6 @@ methods. Nothing else can be reached from the student's process: no private name
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,32 +148,34 @@ _OTHERS = {
 }
 
 
-def _base(surface: Surface, *given: str) -> Sequence[Any]:
-    return ["base", given, surface.methods]
+_OFFERED: dict[str, tuple[str, ...]] = {
+    "kit.core.protocol.elements": (
+        *("Buffer", "CancelCheckpointMarker", "CheckpointBarrier", "DataElement", "EndOfData", "Watermark"),
+    ),
+    "kit.core.protocol.reasons": ("CheckpointFailureReason", "CheckpointException"),
+    "kit.core.state.handles": ("OperatorStateMode", "StateMetaInfo", "OperatorStreamStateHandle"),
+    "kit.machines.coordinator.request_decider": ("CheckpointTriggerRequest",),
+    "kit.course.classroom.find_the_bug": ("job", "wanted"),
+    "kit.verify.explore": tuple(FUNCTIONS),
+}
+"""The names that a part may import, by module."""
 
 
 def offers() -> dict[str, dict[str, Any]]:
     """Return the names that a part may import, by module, with what stands for them in the student's process."""
-    functions: dict[str, Any] = {name: ["function"] for name in FUNCTIONS}
-    elements: dict[str, Any] = {
-        name: ["kind"] for name in ("Buffer", "CheckpointBarrier", "DataElement", "EndOfData", "Watermark")
-    }
-    enum: dict[str, Any] = {name: ["enum", list(kind.__members__)] for name, kind in ENUMS.items()}
-    value: dict[str, Any] = {name: ["value", fields] for name, (_, fields) in VALUES.items()}
-    reasons = {name: {**enum, **value}[name] for name in ("CheckpointFailureReason", "CheckpointException")}
     return {
-        "kit.core.protocol.elements": {**elements, "CancelCheckpointMarker": ["kind"]},
-        "kit.core.protocol.reasons": reasons,
-        "kit.core.state.handles": {
-            name: {**enum, **value}[name]
-            for name in ("OperatorStateMode", "StateMetaInfo", "OperatorStreamStateHandle")
+        **{module: {name: _offer(name) for name in names} for module, names in _OFFERED.items()},
+        "kit.machines.task.barrier_handler": {
+            "CheckpointBarrierHandler": ["base", ("_gates", "_actions"), HANDLER.methods]
         },
-        "kit.machines.task.barrier_handler": {"CheckpointBarrierHandler": _base(HANDLER, "_gates", "_actions")},
-        "kit.machines.channel.channel_state.channel_state_capture": {
-            "ChannelStateCapture": ["base", ["writer"], []],
-        },
-        "kit.machines.coordinator.request_decider": {"CheckpointTriggerRequest": ["kind"]},
-        "kit.course.classroom.two_phase_sink": {"SinkFrame": _base(SINK, "_spec")},
-        "kit.course.classroom.find_the_bug": {"job": ["function"], "wanted": ["function"]},
-        "kit.verify.explore": functions,
+        "kit.machines.channel.channel_state.channel_state_capture": {"ChannelStateCapture": ["base", ("writer",), ()]},
+        "kit.course.classroom.two_phase_sink": {"SinkFrame": ["base", ("_spec",), SINK.methods]},
     }
+
+
+def _offer(name: str) -> list[Any]:
+    if name in FUNCTIONS:
+        return ["function"]
+    if name in ENUMS:
+        return ["enum", list(ENUMS[name].__members__)]
+    return ["value", VALUES[name][1]] if name in VALUES else ["kind"]
