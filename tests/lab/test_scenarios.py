@@ -97,7 +97,7 @@ def test_a_scenario_goes_block_by_block_and_its_lab_goes_on() -> None:
     assert isinstance(scenario, Scenario)
     first = scenario.next()
     assert (first.begin, first.end) == (0, len(scenario.trace))
-    assert first.is_as_told
+    assert first.outcome == first.block.outcome
     assert str(first) == str(scenario.text.blocks[0])
     assert scenario.lab.status == "RUNNING"
     scenario.lab.back(3)

@@ -10,12 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
-from kit.core.state.handles import (
-    ByteStreamStateHandle,
-    OperatorStateMode,
-    OperatorStreamStateHandle,
-    StateMetaInfo,
-)
+from kit.core.state.handles import ByteStreamStateHandle, OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import WANTED, letters, output, walked
 from kit.course.classroom.searching import chance

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 from kit.core.protocol.words import Word
 from kit.hosts.lab.recordings.following import FollowingWorld
 from kit.hosts.lab.recordings.recording import Agreement
 from kit.hosts.lab.world.actions import Action
-from kit.hosts.lab.world.keyframes import Keyframes
-from kit.hosts.lab.world.world import World
-
-
-class WithPast(Protocol):
-    """The part of a lab that `lab.past` uses."""
-
-    _done: list[Action | Word]
-    _keyframes: Keyframes
-    _seed: int
-
-    @property
-    def _world(self) -> World: ...
 
 
 class Past:
     """The steps that led a lab to where it is."""
 
-    def __init__(self, lab: WithPast) -> None:
+    def __init__(self, lab: Any) -> None:
         self._lab = lab
 
     @property

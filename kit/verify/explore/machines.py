@@ -190,13 +190,7 @@ class States:
     """
 
     def __init__(
-        self,
-        digester: Digester,
-        words: Words,
-        shared: dict[int, Any],
-        translate: Translate,
-        *,
-        takes_turns: bool,
+        self, digester: Digester, words: Words, shared: dict[int, Any], translate: Translate, *, takes_turns: bool
     ) -> None:
         self.digester = digester
         self.takes_turns = takes_turns

@@ -212,10 +212,3 @@ def drawn(seed: int, kinds: tuple[str, ...] = tuple(DEEDS), job: TriedJob | None
     """Return the trial of a seed."""
     chance = Random(seed)
     return Trial.drawn(RandomJob.drawn(chance) if job is None else job, seed, chance, kinds)
-
-
-def summary(result: Swarm) -> Iterator[str]:
-    """Yield the lines that `make swarm` prints."""
-    yield repr(result)
-    for failure in result.failures:
-        yield str(failure)

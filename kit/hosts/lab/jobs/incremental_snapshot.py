@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from kit.core.metadata import CheckpointMetadata, write_metadata
 from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
-from kit.core.state.handles import (
-    FileStateHandle,
-    HandleAndLocalPath,
-    IncrementalRemoteKeyedStateHandle,
-    KeyGroupRange,
-)
+from kit.core.state.handles import FileStateHandle, HandleAndLocalPath, IncrementalRemoteKeyedStateHandle, KeyGroupRange
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.files.memory import MemoryFiles
 

@@ -137,7 +137,7 @@ class RandomJob:
 
     @property
     def rescales(self) -> bool:
-        """True unless it has stages of one subtask."""
+        """True: stages of one subtask keep theirs, and all others follow the parallelism of the job."""
         return True
 
     @property

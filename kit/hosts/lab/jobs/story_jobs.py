@@ -18,7 +18,6 @@ from kit.stream.operators.functions.function_operator import KeyedProcessFunctio
 from kit.stream.operators.functions.process import KeyedProcessFunction
 from kit.stream.operators.windows.window_assigners import EventTimeSessionWindows, TumblingEventTimeWindows
 
-HOUR_MS = 3_600_000
 GAP_MS = 10
 RARE = 50
 """The rows per second of the source whose channel is almost empty."""

@@ -23,14 +23,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, ClassVar
 
-from kit.core.protocol.commands import (
-    AwaitRows,
-    CancelTimer,
-    GrantCredit,
-    ReadSplit,
-    ScheduleTimer,
-    StopEpoch,
-)
+from kit.core.protocol.commands import AwaitRows, CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, StopEpoch
 from kit.core.protocol.duties import Command, Duty, by_command
 from kit.core.protocol.events import (
     CreditReceived,

@@ -26,11 +26,6 @@ class BlockRun:
     run: Run = field(repr=False, compare=False)
     title: str = ""
 
-    @property
-    def is_as_told(self) -> bool:
-        """True if the outcome equals the expected one."""
-        return self.outcome == self.block.outcome
-
     def __str__(self) -> str:
         return str(replace(self.block, outcome=self.outcome))
 

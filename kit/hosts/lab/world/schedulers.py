@@ -19,29 +19,18 @@ import random
 import threading
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.by_words import matching
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.past import Past
 from kit.hosts.lab.world.actions import Action, LetTimePass, TakeTurn
 from kit.hosts.lab.world.agenda import Agenda
 
 Choice = Action | int | str
 SEED_BITS = 32
-
-
-class Scheduled(Protocol):
-    """The part of a `Lab` that a scheduler may read."""
-
-    @property
-    def position(self) -> int: ...
-
-    @property
-    def past(self) -> Past: ...
 
 
 Scheduler = Callable[[Sequence[Action], Any], Choice]
@@ -95,7 +84,7 @@ class Random:
 
     seed: int | None = None
 
-    def __call__(self, enabled: Sized, lab: Scheduled) -> int:
+    def __call__(self, enabled: Sized, lab: Any) -> int:
         """Choose by the seed and the number of the step."""
         return self.number(len(enabled), lab.past.seed, lab.position)
 
@@ -116,7 +105,7 @@ class Random:
 class First:
     """Always chooses the first of the list: timers, then messages, reads and writes, elements, and turns."""
 
-    def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> int:
+    def __call__(self, enabled: Sequence[Action], lab: Any) -> int:
         """Choose the first."""
         return 0
 
@@ -128,7 +117,7 @@ class Fair:
     It reads all enabled actions, so its steps cost more in a larger job.
     """
 
-    def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> Action:
+    def __call__(self, enabled: Sequence[Action], lab: Any) -> Action:
         """Choose the next machine and action after the last step."""
         last = lab.past.last_action
         after = _place(last) if isinstance(last, Action) else ("", "")

@@ -37,13 +37,7 @@ from kit.core.protocol.events import (
     SlotLost,
     TimerFired,
 )
-from kit.core.protocol.messages import (
-    JobMessage,
-    OutputDataDecided,
-    SlotMessage,
-    SubmitChannelState,
-    TaskMessage,
-)
+from kit.core.protocol.messages import JobMessage, OutputDataDecided, SlotMessage, SubmitChannelState, TaskMessage
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, Word
 from kit.core.trace.trace import Trace

@@ -184,10 +184,7 @@ class Aborts:
 
     def _news_of(self, machine: StreamTask, checkpoint_id: int, channels: Sequence[int]) -> list[int]:
         notice = NotifyCheckpointAborted(
-            task=machine.name,
-            attempt=machine.attempt,
-            checkpoint_id=checkpoint_id,
-            timestamp_ms=NOW_MS,
+            task=machine.name, attempt=machine.attempt, checkpoint_id=checkpoint_id, timestamp_ms=NOW_MS
         )
         markers = (ElementReceived(channel=each, element=CancelCheckpointMarker(checkpoint_id)) for each in channels)
         return [self._space.words.number(each) for each in (notice, *markers)]
