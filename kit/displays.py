@@ -117,42 +117,42 @@ def state_html(state: StateTable | StateTables) -> str:
 
 def restore_check_html(check: RestoreCheck) -> str:
     """Show the check of a checkpoint against a job."""
-    from kit.draw.views.checkpoints.restore_check import restore_check_html
+    from kit.draw.views.checkpoints.reports import restore_check_html
 
     return restore_check_html(check)
 
 
 def storage_html(storage: Storage) -> str:
     """Show whose bytes a checkpoint's are."""
-    from kit.draw.views.checkpoints.storage import storage_html
+    from kit.draw.views.checkpoints.reports import storage_html
 
     return storage_html(storage)
 
 
 def checkpoint_html(found: Checkpoint | Checkpoints) -> str:
     """Show what an opened checkpoint, or a directory of several, holds."""
-    from kit.draw.views.checkpoints.checkpoint_html import checkpoint_html
+    from kit.draw.views.checkpoints.reports import checkpoint_html
 
     return checkpoint_html(found)
 
 
 def advice_html(advice: Advice) -> str:
     """Show the advice on a job's checkpoints."""
-    from kit.draw.views.advice import advice_html
+    from kit.draw.views.checkpoints.reports import advice_html
 
     return advice_html(advice)
 
 
 def plan_html(plan: ParallelismPlan) -> str:
     """Show which parallelism spreads keys evenly."""
-    from kit.draw.views.checkpoints.plan import plan_html
+    from kit.draw.views.checkpoints.reports import plan_html
 
     return plan_html(plan)
 
 
 def checkpoint_diff_html(diff: CheckpointDiff) -> str:
     """Show what changed from one checkpoint to another."""
-    from kit.draw.views.checkpoints.checkpoint_diff import checkpoint_diff_html
+    from kit.draw.views.checkpoints.reports import checkpoint_diff_html
 
     return checkpoint_diff_html(diff)
 
