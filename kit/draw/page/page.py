@@ -7,6 +7,8 @@ network requests, and its content security policy forbids them.
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -20,8 +22,7 @@ from kit.draw.assets import asset, stage_css, stage_js
 from kit.draw.page.page_panels import PagePanel, milestones, panels_html, view_panel
 from kit.draw.space_time.space_time_data import space_time_data
 from kit.draw.space_time.space_time_page import POLICY, space_time_script, space_time_styles
-from kit.draw.stage.film import Reel
-from kit.draw.stage.opened import opened
+from kit.draw.stage.film import Film, Reel
 from kit.draw.views.rescaling import rescaling
 from kit.draw.views.view import View
 from kit.draw.views.views import VIEWS
@@ -58,6 +59,8 @@ th { background: var(--kit-card); } td.text, th.text { text-align: left; }
   background: var(--kit-card); font-family: var(--kit-mono); }
 """
 
+MOST_OPENED = 4_000_000
+"""The largest total size of the opened vertices in the page, in characters."""
 SPACE_TIME = PagePanel("space-time", "Space-time", "Which record is in which checkpoint, and what was in flight?")
 _SPACE_TIME_JS = """
 const place = document.querySelector("#panel-space-time .kit-piece");
@@ -114,7 +117,7 @@ def page_html(
     made, whole = reel.film, reel.film["frames"][-1]["n"]
     last = reel.moment(whole)
     styles: set[str] = set()
-    below, data = "", [_data("film", made | {"edition": 0, "opens": at, "opened": opened(run, made)})]
+    below, data = "", [_data("film", made | {"edition": 0, "opens": at, "opened": _opened(run, made)})]
     if views is not None:
         turns = milestones(made, at)
         folds = Folds(reel.moment)
@@ -134,6 +137,28 @@ def page_html(
         f"{_tables(run, last, tables or {}, pictures=views is None)}{''.join(data)}"
     )
     return document_html(title, f"{stage_css()}{''.join(sorted(styles))}", body, scripts)
+
+
+def _opened(run: Run, film: Film) -> dict[str, str]:
+    """Return, by vertex in the order of the job, the film with that vertex open, compressed and in base64, as many as
+    `MOST_OPENED` allows. A page has them because it has no kernel to draw a vertex when it is opened.
+
+    Each is `{"stages", "looks", "sets"}`, where `sets` has the `set` of each frame of the film.
+    """
+    found: dict[str, str] = {}
+    room = MOST_OPENED
+    for vertex in dict.fromkeys(name for stage in film["stages"] for name in stage["closed"]):
+        reel = Reel([vertex])
+        reel.take(run)
+        told = {name: reel.film[name] for name in ("stages", "looks")}
+        told["sets"] = [frame["set"] for frame in reel.film["frames"]]
+        written = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+        packed = b64encode(zlib.compress(written)).decode()
+        room -= len(packed)
+        if room < 0:
+            break
+        found[vertex] = packed
+    return found
 
 
 def document_html(title: str, styles: str, body: str, scripts: Iterable[str]) -> str:
