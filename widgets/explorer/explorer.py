@@ -44,11 +44,19 @@ from widgets.panels.app import Place
 from widgets.panels.compare_panel import ComparePanel
 from widgets.panels.key_finder import KeyFinder
 from widgets.panels.missions_panel import MissionsPanel, mission_of
-from widgets.panels.panels import ActionPanel, CodePanel, MonitorPanel, Panel, StagePanel, ViewPanel, is_on_spark
+from widgets.panels.panels import (
+    ActionPanel,
+    CodePanel,
+    MonitorPanel,
+    Panel,
+    SpaceTimePanel,
+    StagePanel,
+    ViewPanel,
+    is_on_spark,
+)
 from widgets.panels.rescale_panel import RescalePanel
 from widgets.panels.run_settings import RunSettings
-from widgets.panels.space_time_panel import SpaceTimePanel
-from widgets.panels.tabs import PanelKind, PanelTabs
+from widgets.panels.tabs import PanelTabs
 from widgets.pictures.stepper import Stepper
 from widgets.runs.branch import Branch
 from widgets.runs.deeds import RUN
@@ -125,18 +133,18 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         for each in Place:
             (self._inside.add_class if each is self._panels.place else self._inside.remove_class)(f"kit-{each.value}")
 
-    def _kinds_of_panels(self) -> list[PanelKind]:
+    def _kinds_of_panels(self) -> dict[str, tuple[Place, Callable[[], Panel]]]:
         thing = self.branch.thing
-        kinds = [PanelKind(StagePanel.title, StagePanel.place, StagePanel)]
+        kinds: dict[str, tuple[Place, Callable[[], Panel]]] = {StagePanel.title: (StagePanel.place, StagePanel)}
         if self.branch.lab is not None:
             for title, name in (("Next", "what may happen next"), ("Faults", "faults that can be injected")):
                 make = partial(ActionPanel, self, title, name, faults=title == "Faults")
-                kinds.append(PanelKind(title, ActionPanel.place, make))
+                kinds[title] = ActionPanel.place, make
         if is_on_spark(thing):
-            kinds.append(PanelKind(MonitorPanel.title, MonitorPanel.place, partial(MonitorPanel, self, thing)))
+            kinds[MonitorPanel.title] = MonitorPanel.place, partial(MonitorPanel, self, thing)
         shown: list[Any] = [MissionsPanel, SpaceTimePanel, ViewPanel, ComparePanel]
         acting: list[Any] = [RescalePanel, KeyFinder, RunSettings, CodePanel]
-        return [*kinds, *(PanelKind(each.title, each.place, partial(each, self)) for each in shown + acting)]
+        return kinds | {each.title: (each.place, partial(each, self)) for each in shown + acting}
 
     def _make_past(self) -> ipywidgets.Box:
         """Return the buttons for a cursor in the past."""

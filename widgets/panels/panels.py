@@ -18,6 +18,8 @@ from widgets.base.code_box import CodeBox
 from widgets.base.key_field import KeyField
 from widgets.panels.app import App, Place
 from widgets.pictures.monitor import Monitor
+from widgets.pictures.space_time import SpaceTimeWidget
+from widgets.runs.branch import Branch
 from widgets.runs.deeds import MOST_LINES
 from widgets.runs.next_actions import action_of, fault_items, next_items, why_none_can_act
 
@@ -119,6 +121,41 @@ class ViewPanel:
         self.field.offer(view.choices(drawn) if view.asks else ())
         self.shown.value = drawn.to_pandas().to_html(index=False) if self.as_table.value else drawn._repr_html_()
         self._drawn = wanted
+
+
+class SpaceTimePanel:
+    """A space-time diagram for each run, made when it is first visible, with the stage's cursor."""
+
+    title = "Space-time"
+    place = Place.INSTEAD
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._made: dict[Branch, SpaceTimeWidget] = {}
+        self.widget = ipywidgets.Box(layout={"display": "block"})
+
+    @property
+    def diagram(self) -> SpaceTimeWidget | None:
+        """The diagram of the run that is shown, if it was made."""
+        return self._made.get(self._app.branch)
+
+    def update(self) -> None:
+        """Read the progress of the run; the cursor is the stage's."""
+        branch = self._app.branch
+        made = self._made.get(branch)
+        if made is None:
+            made = self._made[branch] = SpaceTimeWidget(branch.thing, n=branch.n, stage=branch.stepper)
+            for name in ("n", "picked"):
+                ipywidgets.link((branch.stepper, name), (made, name))
+        else:
+            made.refresh()
+        if self.widget.children != (made,):
+            self.widget.children = (made,)
+
+    def close(self) -> None:
+        """Remove the diagrams from the page."""
+        for made in self._made.values():
+            made.close()
 
 
 class MonitorPanel:

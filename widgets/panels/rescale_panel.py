@@ -14,7 +14,7 @@ import ipywidgets
 from kit.hosts.lab import Lab
 from widgets.base.buttons import ROW, button, number_field
 from widgets.panels.app import App, Place
-from widgets.panels.planner_panel import PlannerPanel
+from widgets.pictures.rescale_planner import RescalePlanner
 from widgets.runs.next_actions import why_none_can_act
 
 RUNNING = "AllTasksRunning"
@@ -120,3 +120,37 @@ class RescalePanel:
 
     def _another(self) -> None:
         self._app.another_run(max(field.value for field in self.fields.values()))
+
+
+class PlannerPanel:
+    """The rescale planner for the keys in the lab's state at the cursor; `planner` is None while there are none."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.planner: RescalePlanner | None = None
+        self._of: object = None
+        self.again = button("Read the keys again", "take the keys as they are at the cursor", self._again, "refresh")
+        self.note = ipywidgets.HTML()
+        self._shown = ipywidgets.VBox()
+        self.widget = ipywidgets.VBox([ipywidgets.HBox([self.again, self.note], layout=ROW), self._shown])
+
+    def _again(self) -> None:
+        self._of = None
+        self._app.guarded(self.update)
+
+    def update(self) -> None:
+        """Make the planner when it is first visible, and for another run; moved sliders keep their values."""
+        branch = self._app.branch
+        if self._of is branch:
+            return
+        self.planner = None
+        if branch.there is None:
+            self.note.value = "A recorded run has no state to read keys from: widgets.RescalePlanner(keys) takes keys."
+        else:
+            try:
+                self.planner = RescalePlanner(branch.there)
+                self.note.value = f"The keys at {branch.at}."
+                self._of = branch
+            except ValueError:
+                self.note.value = "No task holds keyed state now: go back in the slider to when one did, or go on."
+        self._shown.children = () if self.planner is None else (self.planner,)

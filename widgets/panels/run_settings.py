@@ -13,10 +13,12 @@ from typing import Any
 
 import ipywidgets
 
+from kit.core.trace.record_kinds import RecordKind
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Adversarial, Fair, First, Lab, ready_job
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, default_settings
+from kit.run.durations import duration
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.graph.parallelism import at_parallelism
@@ -31,7 +33,6 @@ from kit.stream.settings.job_settings import (
 )
 from widgets.base.buttons import ROW, button
 from widgets.panels.app import App, Place
-from widgets.runs.snapshots import TakenSnapshot, snapshots_of
 
 OWN = "the job that is shown"
 SCRATCH, SAVEPOINT = "from scratch", "from a savepoint taken now"
@@ -136,7 +137,8 @@ class RunSettings:
         )
         self.begin = _choice("begin", "what the run begins with", {SCRATCH: SCRATCH})
         self.begin.layout.width = "34em"
-        self._taken: dict[str, TakenSnapshot] = {}
+        self._taken: dict[str, tuple[str, int]] = {}
+        """The label of each snapshot, and the step at which it was complete, by its path."""
         hint = "make the run and show it, beside those there are"
         self.start = button("Start", hint, lambda: app.guarded(self._begin), "play", "primary")
         self.reset = button("Defaults", "let all settings be as the job has them", self._defaults)
@@ -175,8 +177,8 @@ class RunSettings:
     def _offer_snapshots(self) -> None:
         """List the snapshots that a run may start from: those at the cursor, or one taken now."""
         lab = self._app.branch.there
-        self._taken = {} if lab is None else {each.path: each for each in snapshots_of(lab)}
-        options = [(SCRATCH, SCRATCH), *((f"from {each.label}", path) for path, each in self._taken.items())]
+        self._taken = {} if lab is None else snapshots_of(lab)
+        options = [(SCRATCH, SCRATCH), *((f"from {label}", path) for path, (label, _) in self._taken.items())]
         if lab is not None and not lab.ended:
             options.append((SAVEPOINT, SAVEPOINT))
         if list(self.begin.options) != options:
@@ -251,14 +253,14 @@ class RunSettings:
         """Return a copy of the run at the completion of the chosen snapshot, or stopped with a savepoint now; the path
         of the snapshot; and the code for both.
         """
-        shown, taken = self._app.branch, self._taken.get(self.begin.value)
+        shown, path = self._app.branch, self.begin.value
         if shown.there is None or shown.deeds is None:
             raise LabError("a run that is recorded has no snapshots on the lab's disk: begin from scratch")
         earlier = shown.there.fork()
-        if taken is not None:
-            earlier.goto(taken.position)
+        if path in self._taken:
+            earlier.goto(self._taken[path][1])
             code = shown.deeds.again(earlier).body
-            return earlier, taken.path, f"{code}\nearlier = lab\npath = {taken.path!r}\n"
+            return earlier, path, f"{code}\nearlier = lab\npath = {path!r}\n"
         code = f"{shown.deeds.again(earlier).body}\nearlier = lab\n"
         if earlier.status == "CREATED":
             earlier.run_until(record=RUNNING)
@@ -268,6 +270,21 @@ class RunSettings:
         except JobFailedError as error:
             raise LabError(f"no savepoint can be taken any more, choose an existing snapshot: {error}") from error
         return earlier, path, f"{code}path = earlier.stop(wait=True)\n"
+
+
+def snapshots_of(lab: Lab) -> dict[str, tuple[str, int]]:
+    """Return the complete snapshots whose `_metadata` is still on the lab's disk, newest first: the label of each, and
+    the step at which it was complete, by its path.
+    """
+    table = lab.checkpoints().query("status == 'COMPLETED' and not discarded")
+    there = {int(row.id): row for row in table.itertuples() if f"{row.path}/_metadata" in lab.look.files.contents}
+    found = {}
+    for number, record in enumerate(lab.trace if there else ()):
+        row = there.get(record.checkpoint_id or 0) if record.kind == RecordKind.CHECKPOINT_COMPLETED else None
+        if row is not None:
+            label = f"{row.kind.lower()} {row.id}, complete at {duration(record.at_ms)}"
+            found[row.path] = label, max(1, lab.past.position_of(number + 1))
+    return dict(reversed(found.items()))
 
 
 def settings_of_graph(graph: JobGraph) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import ipywidgets
 
@@ -11,19 +11,11 @@ from widgets.panels.app import Place
 from widgets.panels.panels import Panel
 
 
-class PanelKind(NamedTuple):
-    """A panel that is not made yet: its title, its place, and the function that makes it."""
-
-    title: str
-    place: Place
-    make: Callable[[], Panel]
-
-
 class PanelTabs:
-    """One tab for each kind of panel, in this order; `widget` shows the first of them."""
+    """One tab for each panel: its place and the function that makes it, by title. `widget` shows the first of them."""
 
-    def __init__(self, kinds: Sequence[PanelKind]) -> None:
-        self._kinds = {kind.title: kind for kind in kinds}
+    def __init__(self, kinds: Mapping[str, tuple[Place, Callable[[], Panel]]]) -> None:
+        self._kinds = kinds
         self._made: dict[str, Panel] = {}
         self._boxes = {title: ipywidgets.VBox() for title in self._kinds}
         self.widget = ipywidgets.Tab([*self._boxes.values()], titles=self.titles, selected_index=0)
@@ -36,16 +28,16 @@ class PanelTabs:
     @property
     def shown(self) -> Panel:
         """The panel whose tab is chosen."""
-        return self.panel(self._chosen.title)
+        return self.panel(self._chosen)
 
     @property
     def place(self) -> Place:
         """The place of the panel whose tab is chosen."""
-        return self._chosen.place
+        return self._kinds[self._chosen][0]
 
     @property
-    def _chosen(self) -> PanelKind:
-        return self._kinds[self.titles[self.widget.selected_index or 0]]
+    def _chosen(self) -> str:
+        return self.titles[self.widget.selected_index or 0]
 
     @property
     def made(self) -> tuple[Panel, ...]:
@@ -54,9 +46,9 @@ class PanelTabs:
 
     def panel(self, title: str) -> Any:
         """Return the panel with this title. Raises KeyError for an unknown one."""
-        kind = self._kinds[title]
+        _, make = self._kinds[title]
         if title not in self._made:
-            self._made[title] = kind.make()
+            self._made[title] = make()
             self._boxes[title].children = (self._made[title].widget,)
         return self._made[title]
 
