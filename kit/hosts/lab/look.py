@@ -11,7 +11,6 @@ from kit.files.memory import MemoryFiles
 from kit.hosts.lab import refusals
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.errors import MOST_NAMED, LabError, LabJobFailedError, said, whole_number
-from kit.hosts.lab.faults.fault_verbs import Faults
 from kit.hosts.lab.live_state import queue_table, state_tables
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.hosts.lab.world.world import World
@@ -53,11 +52,6 @@ class Looked(Protocol):
 
     @property
     def position(self) -> int: ...
-
-    @property
-    def faults(self) -> Faults: ...
-
-    def enabled(self) -> Choices: ...
 
     def _read(self) -> Reading: ...
 
@@ -188,14 +182,14 @@ class Look:
         """
         from kit.hosts.lab.faults.why_not import named_action, why_not
 
-        lab, known = self._lab, self._lab._known()
+        world, known = self._lab._world, self._lab._known()
         if isinstance(action, str):
-            action = named_action(action, known, lab.enabled(), lab.faults.possible())
+            action = named_action(action, known, world)
         if not isinstance(action, Action):
             raise LabError(
                 f"{action!r} is no action: give one of lab.enabled(), its key, or words such as 'turn sums/0'"
             )
-        return why_not(lab._world, known, action)
+        return why_not(world, known, action)
 
     @property
     def wait(self) -> LetTimePass | None:

@@ -28,7 +28,7 @@ from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.settings.parts import Parts
-from kit.verify.explore.properties import LabSituation, Property, Row
+from kit.verify.explore.properties import LabSituation, Property, Quantifier, Row
 from kit.verify.explore.reduction.reduction import RULES, TURNS, Reduction, with_needs
 from kit.verify.explore.replay import Move, moves, replay
 from kit.verify.explore.search import BREAKS, Found, Result, Search
@@ -133,7 +133,7 @@ class Exploration:
     @property
     def holds(self) -> bool:
         """True if every state was explored, no property is violated, and every `sometimes` has a witness."""
-        wanted = {each.name for each in self.properties if each.quantifier.name == "SOMETIMES"}
+        wanted = {each.name for each in self.properties if each.quantifier is Quantifier.SOMETIMES}
         return self.complete and self.counterexample is None and wanted <= self.witnesses.keys()
 
     def to_pandas(self) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from kit.core.protocol.events import StartJob
 from kit.core.protocol.words import Word
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.scenarios.scenario_text import ScenarioText
-from kit.hosts.lab.scenarios.scenario_writing import line_of, packed, scenario_of
+from kit.hosts.lab.scenarios.scenario_writing import happens_by_itself, line_of, packed, scenario_of
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.verify.swarm.trials import Telling
 
@@ -56,22 +56,20 @@ def _of_life(actions: Sequence[Action | Word], chosen: set[int], *, to_its_end: 
     keys: list[str] = []
     plain: list[str] = []
     for place, action in enumerate(actions[1:], 1):
-        is_named = place in chosen
-        if isinstance(action, Action) and not isinstance(action, Fault) and not is_named:
+        if isinstance(action, Action) and not isinstance(action, Fault) and place not in chosen:
             plain.append(action.key)
-        elif isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
-            if keys and len(plain) < FEW and not any(key.startswith(LetTimePass.verb) for key in plain):
-                keys += plain
-            else:
-                yield from packed("follow", keys)
-                yield from _taken(plain)
-                keys = []
-            keys.append(action.key)
-            plain = []
+            continue
+        waits = any(key.startswith(LetTimePass.verb) for key in plain)
+        if happens_by_itself(action) and keys and len(plain) < FEW and not waits:
+            keys += plain
         else:
             yield from packed("follow", keys)
             yield from _taken(plain)
-            keys, plain = [], []
+            keys = []
+        plain = []
+        if happens_by_itself(action):
+            keys.append(action.key)
+        else:
             yield f"perhaps {line_of(action)}"
     yield from packed("follow", keys)
     if not to_its_end:

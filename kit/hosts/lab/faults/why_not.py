@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kit.hosts.lab.by_words import meant
-from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.fault import Fault
-from kit.hosts.lab.faults.faults import CommandFault, FreezeWorker, MessageFault, WorkerFault
+from kit.hosts.lab.faults.faults import CommandFault, FreezeWorker, MessageFault, WorkerFault, possible_faults
 from kit.hosts.lab.refusals import refusal
 from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn
 from kit.hosts.lab.world.world import World
@@ -110,9 +109,9 @@ _KEY = re.compile(
 )
 
 
-def named_action(what: str, evidence: Evidence, enabled: Choices, faults: Choices) -> Action:
+def named_action(what: str, evidence: Evidence, world: World) -> Action:
     """Return the action that a key or a few words name, allowed or not. Raises LabError if they name none."""
-    known = [*enabled, *faults, *(action for action, _ in faults.refused)]
+    known = [*world.enabled(), *possible_faults(world)]
     for action in known:
         if what in (action.key, action.text):
             return action

@@ -5,7 +5,7 @@ Each is a function of the environment and of its input; `kit.hosts.lab.jobs.read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -51,8 +51,9 @@ _WORDS = (
 )
 
 
-def _source(made: list[dict[str, Any]], how_many: HowMany) -> CollectionSource:
-    rows = [made[n % len(made)] | {"at": n} for n in range(how_many.rows)]
+def _source(made: list[dict[str, Any]], how_many: HowMany, at: Callable[[int], int] = int) -> CollectionSource:
+    """Return a source of these rows, over and over; `at` is the time of the n-th of them."""
+    rows = [made[n % len(made)] | {"at": at(n)} for n in range(how_many.rows)]
     return CollectionSource(rows, splits=how_many.splits, batch_rows=1, rows_per_second=how_many.rows_per_second)
 
 
@@ -94,11 +95,7 @@ def word_count(env: StreamEnvironment, how_many: HowMany) -> None:
 def sessions(env: StreamEnvironment, how_many: HowMany) -> None:
     """Group visitors' clicks into sessions, which merge when a late click falls between two of them."""
     made = [{"who": who} for who in ("ann", "bob", "ann", "eve", "bob", "bob")]
-    rows = [
-        each | {"at": n * 4 + (30 if n % 5 == 4 else 0)}
-        for n, each in enumerate((made * how_many.rows)[: how_many.rows])
-    ]
-    source = CollectionSource(rows, splits=how_many.splits, batch_rows=1, rows_per_second=how_many.rows_per_second)
+    source = _source(made, how_many, lambda n: n * 4 + (30 if n % 5 == 4 else 0))
     clicks = env.from_source(source, uid="clicks", name="clicks").set_parallelism(1)
     timed = clicks.assign_timestamps("at", out_of_orderness_ms=40).uid("times").name("times").set_parallelism(1)
     merged = timed.key_by("who").window(EventTimeSessionWindows(GAP_MS)).aggregate(clicks=count())

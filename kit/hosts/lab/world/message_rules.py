@@ -17,7 +17,6 @@ from kit.core.protocol.words import Word
 class MessageRule:
     """The effect of a message that is `lost` or `doubled`; if the effect is "", the reason why that is not allowed."""
 
-    message: type[Word]
     lost: str = ""
     doubled: str = ""
     why_not_lost: str = ""
@@ -27,52 +26,41 @@ class MessageRule:
 _WITH_ITS_WORKER = "nothing would notice; on a cluster it is lost with its worker, so kill that"
 _ONCE = "a connection never doubles it, and nothing would notice"
 
-MESSAGE_RULES = {
-    rule.message: rule
-    for rule in (
-        MessageRule(messages.DeployTask, why_not_lost=_WITH_ITS_WORKER, why_not_doubled=_ONCE),
-        MessageRule(
-            messages.TriggerTaskCheckpoint,
-            lost="the source never begins, and the checkpoint expires",
-            doubled="the source knows the checkpoint and ignores the second",
-        ),
-        MessageRule(
-            messages.NotifyCheckpointComplete,
-            lost="the next notification covers it",
-            doubled="publishing twice is publishing once",
-        ),
-        MessageRule(
-            messages.NotifyCheckpointAborted,
-            lost="the task gives the checkpoint up when a newer one comes",
-            doubled="the second changes nothing",
-        ),
-        MessageRule(
-            messages.OperatorEventToTask,
-            lost="the host notices, and the job is restarted",
-            why_not_doubled=_ONCE,
-        ),
-        MessageRule(messages.CancelTask, why_not_lost=_WITH_ITS_WORKER, doubled="the task has left already"),
-        MessageRule(
-            messages.TaskStateChanged,
-            why_not_lost=_WITH_ITS_WORKER,
-            doubled="the JobMaster knows it already",
-        ),
-        MessageRule(
-            messages.AcknowledgeCheckpoint,
-            lost="the checkpoint stays pending until it expires",
-            doubled="the second is ignored, and its state kept if the checkpoint refers to it",
-        ),
-        MessageRule(
-            messages.DeclineCheckpoint,
-            lost="the checkpoint stays pending until it expires",
-            doubled="the second is ignored",
-        ),
-        MessageRule(
-            messages.ReportCheckpointMetrics,
-            lost="the statistics lack it",
-            doubled="the statistics have it already",
-        ),
-        MessageRule(messages.OperatorEventToCoordinator, why_not_lost=_WITH_ITS_WORKER, why_not_doubled=_ONCE),
-    )
+MESSAGE_RULES: dict[type[Word], MessageRule] = {
+    messages.DeployTask: MessageRule(why_not_lost=_WITH_ITS_WORKER, why_not_doubled=_ONCE),
+    messages.TriggerTaskCheckpoint: MessageRule(
+        lost="the source never begins, and the checkpoint expires",
+        doubled="the source knows the checkpoint and ignores the second",
+    ),
+    messages.NotifyCheckpointComplete: MessageRule(
+        lost="the next notification covers it",
+        doubled="publishing twice is publishing once",
+    ),
+    messages.NotifyCheckpointAborted: MessageRule(
+        lost="the task gives the checkpoint up when a newer one comes",
+        doubled="the second changes nothing",
+    ),
+    messages.OperatorEventToTask: MessageRule(
+        lost="the host notices, and the job is restarted",
+        why_not_doubled=_ONCE,
+    ),
+    messages.CancelTask: MessageRule(why_not_lost=_WITH_ITS_WORKER, doubled="the task has left already"),
+    messages.TaskStateChanged: MessageRule(
+        why_not_lost=_WITH_ITS_WORKER,
+        doubled="the JobMaster knows it already",
+    ),
+    messages.AcknowledgeCheckpoint: MessageRule(
+        lost="the checkpoint stays pending until it expires",
+        doubled="the second is ignored, and its state kept if the checkpoint refers to it",
+    ),
+    messages.DeclineCheckpoint: MessageRule(
+        lost="the checkpoint stays pending until it expires",
+        doubled="the second is ignored",
+    ),
+    messages.ReportCheckpointMetrics: MessageRule(
+        lost="the statistics lack it",
+        doubled="the statistics have it already",
+    ),
+    messages.OperatorEventToCoordinator: MessageRule(why_not_lost=_WITH_ITS_WORKER, why_not_doubled=_ONCE),
 }
 """The rules by type of message."""
