@@ -134,7 +134,11 @@ def finds(find: Find, name: str) -> str:
         )
     if not sound.complete:
         raise NotYet(f"The search of the sound job is incomplete: {sound!r}. Ask for fewer faults and checkpoints.")
-    never = [each.name for each in sound.properties if each.name not in sound.witnesses and _is_sometimes(each)]
+    never = [
+        each.name
+        for each in sound.properties
+        if each.name not in sound.witnesses and each.quantifier is Quantifier.SOMETIMES
+    ]
     if never:
         raise NotYet(f"«{never[0]}» holds in no state of the sound job, so it cannot be missed in the broken one.")
     example = _counterexample(find, name)
@@ -202,10 +206,6 @@ def _counterexample(find: Find, name: str) -> Counterexample:
             "this bug, and when?"
         )
     return broken.counterexample
-
-
-def _is_sometimes(each: Property) -> bool:
-    return each.quantifier.name == "SOMETIMES"
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ def _hint(example: Counterexample, name: str, step: int, right: Difference, last
 def has_a_witness(make: Callable[[], Property]) -> str:
     """Check a `sometimes` whose witness leads to two pending checkpoints."""
     two = make()
-    if not isinstance(two, Property) or not _is_sometimes(two):
+    if not isinstance(two, Property) or two.quantifier is not Quantifier.SOMETIMES:
         raise NotYet(f"Expected what `sometimes(name, lambda now: ...)` returns, found {two!r}.")
     found = explore(_one_row(), [two], faults=0, checkpoints=2, progress=False)
     if two.name not in found.witnesses:

@@ -55,14 +55,14 @@ def output(lab: Lab) -> Counter[tuple[Any, ...]]:
     return Counter(lab.output().itertuples(index=False, name=None))
 
 
-def walked(lab: Lab, each: Callable[[Lab], None] | None = None, *, most_steps: int = MOST_STEPS) -> Lab:
+def walked(lab: Lab, each: Callable[[Lab], None] | None = None) -> Lab:
     """Step the lab to the end of its job, calling `each` after each step.
 
     Raises NotYet with the lab if the student's part breaks, or if the job does not end.
     """
     try:
         while not lab.ended:
-            if lab.position >= most_steps:
+            if lab.position >= MOST_STEPS:
                 raise NotYet(_stuck(lab), lab)
             lab.step()
             if each is not None and lab.status != "FAILED":
@@ -125,7 +125,7 @@ def _stuck(lab: Lab) -> str:
     return f"The job does not come to its end: it stands at step {lab.position}.{waits}"
 
 
-def every_schedule(parts: Parts | None = None, *, sink: Sink | None = None, **given: Any) -> str:
+def every_schedule(parts: Parts) -> str:
     """Explore every schedule of a job of two rows; a checkpoint is requested at any moment. Return what was tried.
 
     Raises NotYet at the first state in which exactly once does not hold, with the lab and its steps.
@@ -138,16 +138,10 @@ def every_schedule(parts: Parts | None = None, *, sink: Sink | None = None, **gi
         restart=FixedDelay(3, 1_000),
     )
     rows = env.from_source(CollectionSource([{"letter": "a"}], batch_rows=1), uid="rows").set_parallelism(2)
-    rows.key_by("letter").aggregate(n=count()).uid("counts").sink_to(sink or CollectSink("out"), uid="out")
-    return explored_schedules(env, parts, **given)
-
-
-def explored_schedules(env: StreamEnvironment, parts: Parts | None = None, **given: Any) -> str:
-    """Explore every schedule of a job, as `every_schedule` does."""
-    settings: dict[str, Any] = {"checkpoints": 1, "faults": 0, "most_states": MOST_STATES} | given
+    rows.key_by("letter").aggregate(n=count()).uid("counts").sink_to(CollectSink("out"), uid="out")
     wanted = expected_output(env.job_graph())
     properties = (*exactly_once(wanted), consistent_checkpoints(wanted), complete_checkpoints(wanted))
-    found = explore(env, properties, parts=parts, progress=False, **settings)
+    found = explore(env, properties, parts=parts, checkpoints=1, faults=0, most_states=MOST_STATES, progress=False)
     example = found.counterexample
     if example is not None:
         steps = "\n".join(f"  {number} {action}" for number, action in enumerate(example.actions, 1))
