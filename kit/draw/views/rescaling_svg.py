@@ -150,20 +150,29 @@ def _owner(
 
 
 @dataclass(frozen=True, slots=True)
-class _Bands:
-    """Subtasks side by side; if there are many, several per band."""
+class Bands:
+    """Subtasks side by side, `per_band` of them in each band."""
 
     many: int
+    per_band: int
 
-    @property
-    def per_band(self) -> int:
-        """The number of subtasks per band."""
-        return 1 if self.many <= MOST_BARS else -(-self.many // BANDS)
+    @classmethod
+    def at_most(cls, count: int, many: int) -> Bands:
+        """Return at most `count` bands for so many subtasks, at least one, with equally many in each."""
+        return cls(max(many, 1), -(-max(many, 1) // count))
 
     @property
     def count(self) -> int:
         """The number of bands."""
         return -(-self.many // self.per_band)
+
+    def band_of(self, subtask: int) -> int:
+        """Return the band of a subtask."""
+        return min(subtask // self.per_band, self.count - 1)
+
+    def members(self, band: int) -> range:
+        """Return the subtasks of a band."""
+        return range(band * self.per_band, min((band + 1) * self.per_band, self.many))
 
     def place(self, band: int) -> tuple[float, float]:
         """Return the left edge and the width of a band."""
@@ -172,16 +181,19 @@ class _Bands:
 
     def name(self, vertex: str, band: int) -> str:
         """Return the name of a band."""
-        first = band * self.per_band
-        last = min(first + self.per_band, self.many) - 1
+        first, last = self.members(band)[0], self.members(band)[-1]
         return f"{vertex}/{first}" if first == last else f"{vertex}/{first}–{last}"
+
+
+def _bands(many: int) -> Bands:
+    return Bands.at_most(BANDS if many > MOST_BARS else max(many, 1), many)
 
 
 def _listed(deal: Deal, y: float) -> tuple[float, str]:
     """Draw equal bars above and below, and a strand per entry, or a ribbon per pair of bands if there are many."""
     above = y + 22 + LINE * len(_said(deal))
     below = above + BAR + BETWEEN
-    olds, news = _Bands(max(deal.before, 1)), _Bands(deal.after)
+    olds, news = _bands(deal.before), _bands(deal.after)
     parts = [*_head(deal, y), _row("before", above), _row("now", below)]
     if deal.kind == "union list state":
         parts += _pool(deal, olds, news, above + BAR)
@@ -199,7 +211,7 @@ def _listed(deal: Deal, y: float) -> tuple[float, str]:
     given, total = deal.bytes_by_reader, max(sum(deal.bytes_by_reader), 1)
     for band in range(news.count):
         x, width = news.place(band)
-        members = range(band * news.per_band, min((band + 1) * news.per_band, deal.after))
+        members = news.members(band)
         count = sum(each.new in members for each in deal.transfers)
         held = sum(given[new] for new in members)
         share = held / len(members) * deal.after / total
@@ -233,7 +245,7 @@ def _labelled(look: str, x: float, y: float, width: float, name: str, told: str)
             return
 
 
-def _pool(deal: Deal, olds: _Bands, news: _Bands, y: float) -> Iterator[str]:
+def _pool(deal: Deal, olds: Bands, news: Bands, y: float) -> Iterator[str]:
     """Draw strands from all writers to one pool, and from the pool to all readers."""
     entries = {each.entry: each.size for each in deal.transfers}
     middle = y + BETWEEN / 2
@@ -248,7 +260,7 @@ def _pool(deal: Deal, olds: _Bands, news: _Bands, y: float) -> Iterator[str]:
     yield shapes.text((LEFT + RIGHT) / 2, middle + 4, "rs-name", label, "middle")
 
 
-def _strands(deal: Deal, olds: _Bands, news: _Bands, y: float) -> Iterator[str]:
+def _strands(deal: Deal, olds: Bands, news: Bands, y: float) -> Iterator[str]:
     pairs: dict[tuple[int, int], list[Transfer]] = defaultdict(list)
     for each in deal.transfers:
         if each.old is not None:
@@ -275,7 +287,7 @@ def _strands(deal: Deal, olds: _Bands, news: _Bands, y: float) -> Iterator[str]:
 class _Stops:
     """The points at which strands leave or reach a bar, side by side over its width. `ends` has a band per strand."""
 
-    def __init__(self, bands: _Bands, ends: Iterable[int]) -> None:
+    def __init__(self, bands: Bands, ends: Iterable[int]) -> None:
         self._bands = bands
         self._counts = Counter(ends)
         self._used: Counter[int] = Counter()
