@@ -18,12 +18,11 @@ from kit.machines.coordinator.periodic import PERIODIC_TIMER
 from kit.run.moments.job_state import is_of_the_job_master
 from kit.run.reading import Reading
 
-ID, LOCATION, COORDINATOR, HOOK, LEAVING, ACK, METADATA, STORE, NOTIFY = (
+ID, LOCATION, COORDINATOR, HOOK, ACK, METADATA, STORE, NOTIFY = (
     "number",
     "directory",
     "coordinator",
     "hook",
-    "tasks that leave",
     "ack",
     "_metadata",
     "store",
@@ -47,13 +46,10 @@ class Step:
 
 @dataclass(slots=True)
 class Request:
-    """A request in the decider's queue, with the counts at the time it arrived."""
+    """A request in the decider's queue, and the time at which it arrived."""
 
     label: str
     at_ms: int
-    pending: int
-    at_most: int
-    cleaning: int
 
 
 @dataclass(slots=True)
@@ -64,8 +60,6 @@ class CheckpointLife:
     request: str = ""
     asked_ms: int | None = None
     begun_ms: int | None = None
-    expires_ms: int | None = None
-    alignment: str = ""
     coordinators: int = 0
     """The number of operator coordinators that contribute, as the JobMaster reports it."""
     hooks: int = 0
@@ -138,11 +132,7 @@ class CheckpointLog:
     # --- requests ---------------------------------------------------------------------------------------------------
 
     def _queued(self, record: TraceRecord) -> None:
-        data = record.data
-        self.queue.insert(
-            data["position"],
-            Request(data["request"], record.at_ms, data["pending"], data.get("at_most", 1), data.get("cleaning", 0)),
-        )
+        self.queue.insert(record.data["position"], Request(record.data["request"], record.at_ms))
 
     def _left(self, record: TraceRecord) -> Request | None:
         """Remove a request from the queue and return it, if it was there."""
@@ -178,7 +168,6 @@ class CheckpointLog:
         if begun is not None and begun.checkpoint_id == number:
             self.lives[begun.checkpoint_id] = begun
         life = self._life(record)
-        life.expires_ms = record.data.get("expires_ms")
         life.coordinators, life.hooks = record.data.get("coordinators", 0), record.data.get("hooks", 0)
         life.enter(CheckpointState.LOCATING, record.at_ms)
 
@@ -204,7 +193,6 @@ class CheckpointLog:
 
     def _triggered(self, record: TraceRecord) -> None:
         life, expected = self._life(record), self.moment.checkpoints[record.checkpoint_id or -1].expected
-        life.alignment = record.data.get("alignment", "")
         life.steps += [Step(ACK, task, record.at_ms) for task in expected]
         life.enter(CheckpointState.COLLECTING, record.at_ms)
 

@@ -50,13 +50,8 @@ class WhyError(ValueError):
     """The subject of a question is unknown; the text lists the known ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question: its topic, what it is about, and its words."""
-
-    topic: Topic
-    about: tuple[object, ...]
-    words: str
+Question = tuple[Topic, tuple[object, ...], str]
+"""A question: its topic, what it is about, and its words."""
 
 
 @dataclass(slots=True)
@@ -77,9 +72,8 @@ def answer_to(evidence: Evidence, about: object = None, **named: Any) -> Why:
     """Return the answer to a question about a run; see `kit.why.why`."""
     subject = Subject(**named)
     _name(evidence, subject, about)
-    question = _question(evidence, subject)
-    answer = Inquiry(evidence, ANSWERS).ask(question.topic, *question.about)
-    return Why(question.words, answer, evidence.moment.began_ms)
+    topic, asked, words = _question(evidence, subject)
+    return Why(words, Inquiry(evidence, ANSWERS).ask(topic, *asked), evidence.moment.began_ms)
 
 
 # --- what it is about -------------------------------------------------------------------------------------------------
@@ -166,58 +160,58 @@ def _question(evidence: Evidence, subject: Subject) -> Question:
     if checkpoint is not None and subject.channel is not None:
         where = evidence.named(subject.channel)
         words = f"Why has barrier {checkpoint} not been taken from {where}?"
-        return Question(Topic.BARRIER, (checkpoint, subject.channel), words)
+        return Topic.BARRIER, (checkpoint, subject.channel), words
     if checkpoint is not None and subject.task is not None:
         words = f"Why has {subject.task} not acknowledged checkpoint {checkpoint}?"
-        return Question(Topic.ACK, (subject.task, checkpoint), words)
+        return Topic.ACK, (subject.task, checkpoint), words
     if subject.channel is not None:
-        return Question(Topic.CHANNEL, (subject.channel,), f"Why is {evidence.named(subject.channel)} blocked?")
+        return Topic.CHANNEL, (subject.channel,), f"Why is {evidence.named(subject.channel)} blocked?"
     if subject.word == _LATE:
         who = " in ".join(filter(None, [subject.operator, subject.task or ""]))
         words = f"Why has {who} dropped rows as late?" if who else "Why were rows dropped as late?"
-        return Question(Topic.LATE, ((subject.task,) if subject.task else (), subject.operator), words)
+        return Topic.LATE, ((subject.task,) if subject.task else (), subject.operator), words
     if subject.word == _OUTPUT:
         of = f" of {subject.operator}" if subject.operator else ""
-        return Question(Topic.OUTPUT, (subject.operator,), f"Why does the output{of} lack rows?")
+        return Topic.OUTPUT, (subject.operator,), f"Why does the output{of} lack rows?"
     if subject.task is not None:
         if subject.word == "state":
-            return Question(Topic.VALUES, (subject.task,), f"Why is the state of {subject.task} what it is?")
+            return Topic.VALUES, (subject.task,), f"Why is the state of {subject.task} what it is?"
         return _about_task(evidence, subject.task)
     if checkpoint is not None:
         return _about_checkpoint(evidence, checkpoint)
     if subject.request is not None:
-        return Question(Topic.REQUEST, (subject.request,), f"What became of request {subject.request}, and why?")
+        return Topic.REQUEST, (subject.request,), f"What became of request {subject.request}, and why?"
     return _about_job(evidence, subject)
 
 
 def _about_task(evidence: Evidence, task: str) -> Question:
     known = evidence.moment.tasks.get(task)
     if known is not None and known.state == "RUNNING" and not known.lost:
-        return Question(Topic.TURN, (task,), f"Why does {task} have no turn?")
-    return Question(Topic.STATE, (task,), f"Why is {task} not running?")
+        return Topic.TURN, (task,), f"Why does {task} have no turn?"
+    return Topic.STATE, (task,), f"Why is {task} not running?"
 
 
 def _about_checkpoint(evidence: Evidence, checkpoint_id: int) -> Question:
     known = evidence.moment.checkpoints[checkpoint_id]
     if known.status == "pending":
-        return Question(Topic.CHECKPOINT, (checkpoint_id,), f"Why is checkpoint {checkpoint_id} pending?")
+        return Topic.CHECKPOINT, (checkpoint_id,), f"Why is checkpoint {checkpoint_id} pending?"
     words = f"Why was checkpoint {checkpoint_id} aborted?"
     if known.status == "completed":
         complete = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=checkpoint_id)
         took_ms = known.duration_ms if complete is None else complete.data["duration_ms"]
         words = f"Why did checkpoint {checkpoint_id} take {duration(took_ms)}?"
-    return Question(Topic.ENDED, (checkpoint_id,), words)
+    return Topic.ENDED, (checkpoint_id,), words
 
 
 def _about_record(evidence: Evidence, record: TraceRecord) -> Question:
     if record.kind in _REFUSED:
-        return Question(Topic.REFUSAL, (record.id,), f"Why was this refused: {record.data['request']}?")
+        return Topic.REFUSAL, (record.id,), f"Why was this refused: {record.data['request']}?"
     if (
         record.kind in (RecordKind.CHECKPOINT_ABORTED, RecordKind.CHECKPOINT_COMPLETED)
         and record.checkpoint_id is not None
     ):
         return _about_checkpoint(evidence, record.checkpoint_id)
-    return Question(Topic.FAILURE, (record.id,), f"Why this: {evidence.caption(record)}?")
+    return Topic.FAILURE, (record.id,), f"Why this: {evidence.caption(record)}?"
 
 
 def _about_job(evidence: Evidence, subject: Subject) -> Question:
@@ -228,10 +222,10 @@ def _about_job(evidence: Evidence, subject: Subject) -> Question:
         return _about_record(evidence, max(refused, key=evidence.position))
     if subject.epoch is not None or subject.word in ("restart", "restor", "epoch"):
         epoch = evidence.moment.epoch if subject.epoch is None else subject.epoch
-        return Question(Topic.RESTART, (epoch,), f"Why did epoch {epoch} begin, and from what?")
+        return Topic.RESTART, (epoch,), f"Why did epoch {epoch} begin, and from what?"
     if subject.word in ("no checkpoint", "checkpoint"):
-        return Question(Topic.NEXT, (), "Why is no checkpoint complete?")
-    return Question(Topic.JOB, (), f"Why is the job {evidence.moment.job}?")
+        return Topic.NEXT, (), "Why is no checkpoint complete?"
+    return Topic.JOB, (), f"Why is the job {evidence.moment.job}?"
 
 
 def _check(evidence: Evidence, subject: Subject) -> None:

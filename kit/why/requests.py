@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
@@ -122,24 +120,18 @@ def _stop(inquiry: Inquiry, number: int) -> Fact | None:
 # --- why it waits, why it was refused ---------------------------------------------------------------------------------
 
 
-class InTheWay(Enum):
-    """The reasons why the first request in the queue does not start."""
-
-    PENDING = "as many checkpoints are pending as may be"
-    TRIGGERING = "another checkpoint is on its way to the tasks"
-    CLEANING = "too many old checkpoints are being deleted"
-
-
-def in_the_way(evidence: Evidence, queued: TraceRecord) -> InTheWay:
-    """Return why a request that is the first in the queue does not start now."""
+def _in_the_way(evidence: Evidence, queued: TraceRecord) -> str:
+    """Return why a request that is the first in the queue does not start now: as many checkpoints are "pending" as may
+    be, another one is still "triggering", or too many old ones are being deleted ("cleaning").
+    """
     pending = evidence.moment.pending
     if len(pending) >= queued.data.get("at_most", 1):
-        return InTheWay.PENDING
+        return "pending"
     triggered = {each.checkpoint_id for each in evidence.of_kind(RecordKind.CHECKPOINT_TRIGGERED)}
     has_no_number = any(each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID for each in evidence.under_way(JOB))
     if has_no_number or any(each.checkpoint_id not in triggered for each in pending):
-        return InTheWay.TRIGGERING
-    return InTheWay.CLEANING
+        return "triggering"
+    return "cleaning"
 
 
 def why_queued(evidence: Evidence, label: str) -> str:
@@ -147,22 +139,22 @@ def why_queued(evidence: Evidence, label: str) -> str:
     queued = evidence.last(RecordKind.REQUEST_QUEUED, request=label)
     if queued is None:
         return ""
-    what, pending = in_the_way(evidence, queued), len(evidence.moment.pending)
-    if what is InTheWay.PENDING:
+    what, pending = _in_the_way(evidence, queued), len(evidence.moment.pending)
+    if what == "pending":
         many = "1 checkpoint is" if pending == 1 else f"{pending} checkpoints are"
         return f"{many} pending, and at most {queued.data.get('at_most', 1)} may be"
-    if what is InTheWay.TRIGGERING:
-        return what.value
+    if what == "triggering":
+        return "another checkpoint is on its way to the tasks"
     cleaning = queued.data.get("cleaning", 0)
     return f"{cleaning} old checkpoints were being deleted when it came, too many to begin another"
 
 
 def _queued_says(evidence: Evidence, number: int, queued: TraceRecord) -> str:
-    data, what = queued.data, in_the_way(evidence, queued)
+    data, what = queued.data, _in_the_way(evidence, queued)
     says = f"request {number} is queued, {data['position']} before it: "
-    if what is InTheWay.PENDING:
+    if what == "pending":
         return f"{says}{len(evidence.moment.pending)} pending already, and at most {data.get('at_most', 1)} may be"
-    if what is InTheWay.TRIGGERING:
+    if what == "triggering":
         return f"{says}another one was being triggered"
     return f"{says}{data.get('cleaning', 0)} old ones were being deleted, and at most {data.get('at_most', 1)} may be"
 

@@ -19,9 +19,8 @@ from kit.run.run import of_look
 from kit.snapshots import state_tables
 from widgets.base.static_form import StaysInNotebook
 
-MOST = 32_768
-"""Flink's maximum number of key groups."""
-STEPS = tuple(1 << power for power in range(15, -1, -1))[::-1]
+STEPS = tuple(1 << power for power in range(16))
+"""The powers of two up to Flink's maximum number of key groups."""
 LABEL = {"description_width": "initial"}
 
 

@@ -26,7 +26,7 @@ STYLE = "protocol_sheet.css"
 WIDTH, HEIGHT = 794.0, 1123.0
 """A sheet of A4 at 96 dots per inch."""
 MARGIN, GAP, PAD = 26.0, 14.0, 7.0
-SIZE, SMALL, LEADING, BAR = 9.0, 8.0, 11.3, 15.0
+SIZE, LEADING, BAR = 9.0, 11.3, 15.0
 COLUMN = (WIDTH - 2 * MARGIN - GAP) / 2
 HIDDEN = {"task", "attempt", "job_id", "timestamp_ms", "options", "detail"}
 """Fields that a reader of the protocol does not need."""

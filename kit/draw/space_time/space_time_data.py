@@ -30,7 +30,6 @@ T = TypeVar("T", Journey, Letter)
 
 NEVER = -1
 KINDS = tuple(SIGNS)
-BUFFER = KINDS.index("buffer")
 ELEMENTS = (
     "epoch",
     "channel",
