@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import rmtree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -290,6 +291,22 @@ def test_a_staging_directory_that_is_removed_is_made_again(tmp_path, monkeypatch
             Path(path).rmdir()
 
     monkeypatch.setattr(files.disk, "make_directory", removed_once)
+    files.stage(effect)
+    assert removed
+    assert Path(effect.staged).exists()
+
+
+def test_a_staging_directory_that_is_removed_while_it_is_made_is_made_again(tmp_path, monkeypatch) -> None:
+    (effect,) = staged_by(str(tmp_path))
+    sync, removed = files.disk.sync, []
+
+    def removed_once(system, path: str) -> None:
+        if path.endswith(".staging") and not removed:
+            removed.append(path)
+            rmtree(path)
+        sync(system, path)
+
+    monkeypatch.setattr(files.disk, "sync", removed_once)
     files.stage(effect)
     assert removed
     assert Path(effect.staged).exists()

@@ -138,11 +138,11 @@ def make_directory(system: fs.FileSystem, path: str, *, durable: bool) -> None:
 def make_in_directory(system: fs.FileSystem, path: str, make: Callable[[str], Made], *, durable: bool) -> Made:
     """Make a file with `make(path)`, and before that its directory. Raises OSError.
 
-    It is tried again if another process removes the empty directory meanwhile.
+    It is tried again if another process removes the empty directory meanwhile, even while it is made.
     """
     for attempt in range(_TRIES):
-        make_directory(system, dirname(path), durable=durable)
         try:
+            make_directory(system, dirname(path), durable=durable)
             return make(path)
         except FileNotFoundError:
             if attempt == _TRIES - 1:
