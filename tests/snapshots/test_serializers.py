@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kit
 from kit import CheckpointError
 from kit.snapshots.checkpoints.versioned_items import decoded_items, is_versioned, with_offset
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.serializer_snapshots import read_serializer
 from kit.snapshots.serializers.types import Type, column
-from tests.snapshots.written import BASE, LONG, snapshot, utf
+from tests.snapshots.written import BASE, LONG, header, savepoint, snapshot, utf
 
 TABLE = "org.apache.flink.table.runtime.typeutils."
 SCALA = "org.apache.flink.api.scala.typeutils."
@@ -69,6 +71,15 @@ def test_arrays_may_have_nulls() -> None:
     body = nested(LONGS, outer=b"\1", version=3)
     masked = type_of(snapshot(TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot", body))
     assert shown(masked, struct.pack(">iB", 3, 0b01000000) + long(1) + long(2)) == [1, None, 2]
+
+
+def test_a_list_with_a_mask_is_one_value_of_a_state_of_unknown_kind(tmp_path: Path) -> None:
+    body = nested(LONGS, outer=b"\1", version=3)
+    head = header(snapshot(TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot", body), kind="UNKNOWN")
+    value = struct.pack(">iB", 3, 0b01000000) + long(1) + long(2)
+    pair = struct.pack(">HiBqBi", 0, 10, 0x80, 1, 0, len(value)) + value + b"\xff\xff"
+    folder = savepoint(tmp_path, head + pair, (len(head),))
+    assert kit.open_checkpoint(folder).state("sums", "total")["value"].to_pylist() == [[1, None, 2]]
 
 
 def frame(name: str, inner: bytes) -> bytes:

@@ -36,10 +36,10 @@ def snapshot(name: str, body: bytes = b"") -> bytes:
     return utf(name) + struct.pack(">i", 3) + body
 
 
-def header(value: bytes, name: str = "total") -> bytes:
-    """Give the head of keyed state with Long keys and one value state."""
+def header(value: bytes, name: str = "total", kind: str = "VALUE") -> bytes:
+    """Give the head of keyed state with Long keys and one state, a value unless another kind is given."""
     versioned = struct.pack(">i", 2)
-    state = utf(name) + struct.pack(">ii", 0, 1) + utf("KEYED_STATE_TYPE") + utf("VALUE") + struct.pack(">i", 2)
+    state = utf(name) + struct.pack(">ii", 0, 1) + utf("KEYED_STATE_TYPE") + utf(kind) + struct.pack(">i", 2)
     state += utf("NAMESPACE_SERIALIZER") + versioned + snapshot(VOID)
     state += utf("VALUE_SERIALIZER") + versioned + value
     return struct.pack(">i?", 6, False) + versioned + snapshot(BASE + LONG) + struct.pack(">h", 1) + state

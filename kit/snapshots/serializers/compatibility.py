@@ -15,7 +15,7 @@ from enum import IntEnum
 
 from kit.snapshots.serializers.avro import AvroRecord
 from kit.snapshots.serializers.basic import Enumeration
-from kit.snapshots.serializers.composite import Either, Optional, Timer, Ttl
+from kit.snapshots.serializers.composite import Either, MaskedList, Optional, Timer, Ttl
 from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.pojo import Pojo
 from kit.snapshots.serializers.types import Mapping, Sequential, Struct, Type
@@ -82,7 +82,7 @@ def _changes(old: Type, new: Type, place: str) -> Iterator[TypeChange]:
         yield TypeChange(place, f"{old.name} became {new.name}", Compatibility.INCOMPATIBLE)
 
 
-_MADE_OF_OTHERS = (Struct, Either, Optional, Sequential, Mapping, Timer)
+_MADE_OF_OTHERS = (Struct, Either, Optional, Sequential, Mapping, MaskedList, Timer)
 
 
 def _kind(type_: Type) -> str:

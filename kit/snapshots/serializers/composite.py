@@ -225,8 +225,12 @@ class Timer(Type):
         self.parts[1].write(out, namespace)
 
 
-class MaskedList(Sequential):
+class MaskedList(Like):
     """A list with bits for its nulls before its elements."""
+
+    def __init__(self, name: str, element: Type) -> None:
+        super().__init__(name, Sequential(name, element))
+        self.parts, self.is_opaque = (element,), element.is_opaque
 
     def read(self, reader: Reader) -> Any:
         (element,) = self.parts
