@@ -120,6 +120,18 @@ def test_avro_schemas_of_older_snapshots_are_read() -> None:
         assert shown(type_of(held), long(5)) == {"id": 5}
 
 
+def test_a_change_inside_an_avro_map_names_its_place(tmp_path: Path) -> None:
+    opened = []
+    for wanted in ("string", "boolean"):
+        values = {"type": "map", "values": wanted}
+        schema = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "prices", "type": values}]})
+        held = utf("org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot") + struct.pack(">i", 1)
+        head = header(held + utf(schema))
+        opened.append(kit.open_checkpoint(savepoint(tmp_path / wanted, head + b"\xff\xff", (len(head),))))
+    (finding,) = (each for each in opened[0].check(opened[1]).findings if "became" in each.found)
+    assert "prices.value: string became Boolean" in finding.found
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -100,9 +100,9 @@ _PART_NAMES = {
 
 
 def _part_name(type_: Type, number: int) -> str:
-    names = _PART_NAMES.get(type(type_))
-    if names is not None:
-        return names[number]
+    for kind, names in _PART_NAMES.items():
+        if isinstance(type_, kind):
+            return names[number]
     return type_.fields[number][0] if isinstance(type_, Struct) else "element"
 
 
