@@ -17,8 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.display import display
-from kit.core.state.key_groups import check_parallelism, key_group_bounds
-from kit.restore_check.key_group_bytes import at_parallelism
+from kit.core.state.key_groups import check_parallelism, key_group_bounds, sums_by_subtask
 from kit.stream.backend.keys.key_hashing import java_hash, key_groups_for_hashes
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class ParallelismPlan:
 
     def subtask_loads(self, parallelism: int, max_parallelism: int) -> Loads:
         """Return the load of each subtask."""
-        return at_parallelism(self.loads[max_parallelism], parallelism)
+        return sums_by_subtask(self.loads[max_parallelism], parallelism)
 
     @cached_property
     def table(self) -> pd.DataFrame:

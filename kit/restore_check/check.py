@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from kit.core.metadata import CheckpointMetadata
 from kit.core.protocol.tasks import task_name
 from kit.core.state.handles import OperatorStateMode
+from kit.core.state.key_groups import sums_by_subtask
 from kit.core.state.operator_state import OperatorState
 from kit.machines.restore.assignment_rows import describe_assignments
 from kit.machines.restore.errors import MaxParallelismError, NonRestoredStateError, RestoreError
@@ -23,7 +24,7 @@ from kit.machines.restore.topology import AssignmentVertex
 from kit.machines.restore.validate import load_and_validate
 from kit.restore_check.findings import Effect, Finding, Severity, in_order, uid_or_name, what_is_held
 from kit.restore_check.job_shape import Job, JobShape, Parallelism, shape_of
-from kit.restore_check.key_group_bytes import at_parallelism, key_group_bytes
+from kit.restore_check.key_group_bytes import key_group_bytes
 from kit.restore_check.restore_check import Match, MatchedOperator, RestoreCheck
 
 SKEWED = 1.5
@@ -313,7 +314,7 @@ def _skew(match: MatchedOperator, state: OperatorState, parallelism: int) -> Ite
     sizes = key_group_bytes(state)
     if not sizes.sum() or parallelism > len(sizes):
         return
-    after = at_parallelism(sizes, parallelism)
+    after = sums_by_subtask(sizes, parallelism)
     most, mean = after.max(), after.mean()
     if most > SKEWED * mean:
         yield Finding(

@@ -1,4 +1,4 @@
-"""The bytes of keyed state in each key group, and their balance at another parallelism."""
+"""The bytes of keyed state in each key group."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.core.state.handles import KeyedStateHandle, KeyGroupsStateHandle
-from kit.core.state.key_groups import key_group_bounds
 from kit.core.state.operator_state import OperatorState
 
 
@@ -21,13 +20,6 @@ def key_group_bytes(state: OperatorState) -> npt.NDArray[np.float64]:
         for handle in (*part.managed_keyed_state, *part.raw_keyed_state):
             _add(sizes, handle)
     return sizes
-
-
-def at_parallelism(sizes: npt.NDArray[np.float64], parallelism: int) -> npt.NDArray[np.float64]:
-    """Return the sums of the key groups that each of `parallelism` subtasks gets."""
-    bounds = key_group_bounds(len(sizes), parallelism)
-    before = np.concatenate([[0.0], np.cumsum(sizes)])
-    return before[bounds[1:]] - before[bounds[:-1]]
 
 
 def _add(sizes: npt.NDArray[np.float64], handle: KeyedStateHandle) -> None:

@@ -8,13 +8,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from kit.core.display import display
-from kit.core.state.key_groups import key_group_partitions
+from kit.core.state.key_groups import key_group_partitions, sums_by_subtask
 from kit.core.state.operator_state import OperatorState
 from kit.machines.restore.errors import RestoreError
 from kit.machines.restore.operator_id_pair import OperatorIDPair
 from kit.machines.restore.topology import AssignmentVertex
 from kit.restore_check.findings import Effect, Finding, Severity, SharedFinding, shared, uid_or_name
-from kit.restore_check.key_group_bytes import at_parallelism, key_group_bytes
+from kit.restore_check.key_group_bytes import key_group_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,7 +159,7 @@ class RestoreCheck:
             sizes = key_group_bytes(each.state)
             if sizes.any():
                 ranges = key_group_partitions(len(sizes), each.vertex.parallelism)
-                shares = at_parallelism(sizes, each.vertex.parallelism)
+                shares = sums_by_subtask(sizes, each.vertex.parallelism)
                 rows += [
                     (each.label, subtask, groups.start, groups.end, round(size))
                     for subtask, (groups, size) in enumerate(zip(ranges, shares, strict=True))

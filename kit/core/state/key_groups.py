@@ -68,6 +68,13 @@ def key_group_bounds(max_parallelism: int, parallelism: int) -> list[int]:
     return bounds.tolist()
 
 
+def sums_by_subtask(by_key_group: npt.NDArray[np.float64], parallelism: int) -> npt.NDArray[np.float64]:
+    """Return the sum over the key groups that each of `parallelism` subtasks owns, given a number per key group."""
+    bounds = key_group_bounds(len(by_key_group), parallelism)
+    before = np.concatenate([[0.0], np.cumsum(by_key_group)])
+    return before[bounds[1:]] - before[bounds[:-1]]
+
+
 def operator_index_for_key_group(max_parallelism: int, parallelism: int, key_group: int) -> int:
     """Return the subtask that owns `key_group`."""
     return key_group * parallelism // max_parallelism
