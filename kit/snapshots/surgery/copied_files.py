@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from kit.core.state.handles import (
     ByteStreamStateHandle,
@@ -23,7 +22,6 @@ from kit.snapshots.leaf_streams import with_streams
 from kit.snapshots.surgery.target import Target, Write
 
 BLOCK_BYTES = 1 << 24
-_EMPTY = EmptyFileMergingOperatorStreamStateHandle
 
 
 class CopiedFiles:
@@ -41,14 +39,17 @@ class CopiedFiles:
         """Return the state of a subtask with its files taken over. Raises CheckpointError, StorageError."""
         if state.finished:
             return state
-        taken: dict[str, Any] = {
-            name: tuple(with_streams(each, self.stream) for each in getattr(state, name))
-            for name in ("managed_keyed_state", "raw_keyed_state", "input_channel_state", "result_subpartition_state")
-        }
-        for name in ("managed_operator_state", "raw_operator_state"):
-            handles = getattr(state, name)
-            taken[name] = tuple(self.lists(each) for each in handles if not isinstance(each, _EMPTY))
-        return replace(state, **taken)
+        return replace(
+            state,
+            managed_operator_state=tuple(map(self.lists, _not_empty(state.managed_operator_state))),
+            raw_operator_state=tuple(map(self.lists, _not_empty(state.raw_operator_state))),
+            managed_keyed_state=tuple(with_streams(each, self.stream) for each in state.managed_keyed_state),
+            raw_keyed_state=tuple(with_streams(each, self.stream) for each in state.raw_keyed_state),
+            input_channel_state=tuple(with_streams(each, self.stream) for each in state.input_channel_state),
+            result_subpartition_state=tuple(
+                with_streams(each, self.stream) for each in state.result_subpartition_state
+            ),
+        )
 
     def lists(self, handle: OperatorStreamStateHandle) -> OperatorStreamStateHandle:
         """Return a handle of operator state with its file taken over; it no longer names directories."""
@@ -96,3 +97,7 @@ class CopiedFiles:
 def is_below(path: str, prefix: str) -> bool:
     """Return True if a path is this prefix, or in the directory of this name."""
     return path == prefix or path.startswith(prefix.rstrip("/") + "/")
+
+
+def _not_empty(handles: tuple[OperatorStreamStateHandle, ...]) -> Iterator[OperatorStreamStateHandle]:
+    return (each for each in handles if not isinstance(each, EmptyFileMergingOperatorStreamStateHandle))
