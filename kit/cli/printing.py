@@ -27,14 +27,14 @@ def as_table(rows: pa.Table | pd.DataFrame, title: str, most: int | None = None)
     """Print rows as a table as wide as the terminal."""
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    columns, values = rows.column_names if isinstance(rows, pa.Table) else list(rows.columns), list(_rows(rows))
+    columns = rows.column_names if isinstance(rows, pa.Table) else list(rows.columns)
+    values = list(_rows(rows))
     for name in columns:
         held = [row[name] for row in values[:MOST_ROWS]]
         is_number = all(isinstance(each, int | float) for each in held) and bool(held)
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for row in values[:most]:
-        texts = (value_text(row[name]) for name in columns)
-        table.add_row(*(Text(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...") for text in texts))
+        table.add_row(*(Text(_shown(row[name])) for name in columns))
     console.print(table)
     if most is not None and len(values) > most:
         console.print(f"... and {len(values) - most:,} more")
@@ -78,3 +78,8 @@ def _rows(rows: pa.Table | pd.DataFrame) -> Iterator[dict[str, Any]]:
         columns = {name: python_values(batch.column(place)) for place, name in enumerate(batch.schema.names)}
         for held in zip(*columns.values(), strict=True):
             yield dict(zip(columns, held, strict=True))
+
+
+def _shown(value: Any) -> str:
+    text = value_text(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
