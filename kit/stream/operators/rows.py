@@ -192,12 +192,14 @@ def _misnamed_inside(value: Any, type: pa.DataType) -> Iterator[Iterable[str]]:
         else:
             for each in type:
                 yield from _misnamed_inside(value[each.name], each.type)
-    elif isinstance(value, list | tuple) and any(is_list(type) for is_list in _LISTS):
-        for item in value if pa.types.is_nested(type.value_type) else ():
+    elif isinstance(value, list | tuple) and _holds_nested(type):
+        for item in value:
             yield from _misnamed_inside(item, type.value_type)
 
 
-_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+def _holds_nested(type: pa.DataType) -> bool:
+    is_list = pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type)
+    return is_list and pa.types.is_nested(type.value_type)
 
 
 def misnamed(row: Mapping[str, Any], schema: pa.Schema) -> str:
