@@ -60,11 +60,12 @@ class StateDefinition:
         declared = self.aspects if declared is None else declared
         for aspect in sorted(stored.keys() & declared.keys()):
             if stored[aspect] != declared[aspect]:
+                hint = "" if aspect in ("window", "reduce") else _RENAMED
                 raise StateDescriptorError(
                     f"State {state!r} of {self.owner} was written with {_told(aspect, stored[aspect])}, and this job "
                     f"declares {_told(aspect, declared[aspect])}: the two must not be mixed. Restore the old "
                     "definition, or give the operator another uid and start with allow_non_restored_state=True to "
-                    f"begin without this state{'' if aspect in ('window', 'reduce') else _RENAMED}"
+                    f"begin without this state{hint}"
                 )
 
     def without_shared(self, aspects: Aspects) -> dict[str, Any]:
