@@ -45,6 +45,7 @@ HEAVY = (
         ),
         ("from kit import open_checkpoint", (*HEAVY, "kit.draw", "kit.hosts.lab", "kit.hosts.spark")),
         ("from kit import StreamEnvironment", (*HEAVY, "kit.draw", "kit.hosts.lab", "kit.hosts.spark")),
+        ("from kit.advice import plan_parallelism", ("kit.restore_check", "kit.snapshots")),
         (
             "from kit import Lab",
             (
