@@ -210,7 +210,8 @@ class JobFiles:
             except OSError as error:
                 errors.append(str(error))
         with suppress(OSError):
-            self._sweep(sys.maxsize, self._store.ids().stop - (_RECORDED if command.keep else 0), command.keep)
+            self._sweep_in_progress(sys.maxsize)  # first: it needs no answer of the store
+            self._forget_published(self._store.ids().stop - (_RECORDED if command.keep else 0), command.keep)
         try:
             self._remove_orphaned_shared_files(command.shared)
         except OSError as error:
@@ -232,12 +233,14 @@ class JobFiles:
         for sink in sinks(self._job):
             self._output.sweep(sink, self._job.job_id, orphans)
 
-    def _sweep(self, begun_before: int, published_before: int, keep: Collection[int]) -> None:
-        """Delete files in progress, and the records of what this run has published, up to checkpoints."""
-        published = range(self._store.ids().start, published_before)
+    def _sweep_in_progress(self, before: int) -> None:
         for sink in sinks(self._job):
-            self._output.sweep_in_progress(sink, self._job.job_id, begun_before)
-            self._output.forget_published(sink, self._job.job_id, published, keep)
+            self._output.sweep_in_progress(sink, self._job.job_id, before)
+
+    def _forget_published(self, before: int, keep: Collection[int]) -> None:
+        """Delete the records of what this run has published, up to a checkpoint."""
+        for sink in sinks(self._job):
+            self._output.forget_published(sink, self._job.job_id, range(self._store.ids().start, before), keep)
 
     def _remove_orphaned_entries(self, orphans: Collection[int]) -> None:
         for stored in self._store.checkpoints():
@@ -297,7 +300,8 @@ class JobFiles:
         if command.stored and command.checkpoint_id is not None:
             self._store.remove(command.checkpoint_id)
             with suppress(OSError):
-                self._sweep(command.checkpoint_id, command.checkpoint_id - _RECORDED, self._savepoints)
+                self._sweep_in_progress(command.checkpoint_id)  # first: it needs no answer of the store
+                self._forget_published(command.checkpoint_id - _RECORDED, self._savepoints)
         return events.StateDiscarded(checkpoint_id=command.checkpoint_id)
 
     def _dispose(self, location: CheckpointLocation, checkpoint_id: int | None) -> None:

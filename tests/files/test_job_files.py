@@ -23,10 +23,12 @@ from kit.files.job_files import JobFiles
 from kit.files.memory import MemoryFiles
 from kit.files.output import MemoryOutput
 from kit.files.storage import CheckpointStorage
+from kit.files.stores.errors import StoreError
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.stores import CheckpointStore, DurableStore, MemoryStore
 from kit.machines.coordinator.master_hooks import MasterHooks
-from kit.stream.connectors.sink import Sink
+from kit.stream.connectors.files import staging_directory
+from kit.stream.connectors.sink import IN_PROGRESS, Sink
 from tests.coordinator.harness import JOB, graph
 from tests.files.contract import stored
 
@@ -98,6 +100,27 @@ def test_only_a_checkpoint_that_is_stored_loses_its_entry() -> None:
     host.store.add(stored(7))
     host.job.carry_out(DiscardState(paths=(), location=LOCATION, checkpoint_id=7))
     assert host.stored_ids() == [7]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [DiscardState(paths=(), location=LOCATION, checkpoint_id=7, stored=True), RemoveOrphans(keep=(), shared=())],
+    ids=lambda each: type(each).__name__,
+)
+def test_files_in_progress_are_swept_even_if_the_store_cannot_be_reached(command: Command) -> None:
+    sink = ParquetSink("/out")
+    env = StreamEnvironment("swept", job_id=JOB)
+    env.from_source(CollectionSource([{"n": 1}])).sink_to(sink)
+    host, output = Host(), MemoryOutput()
+    host.store.begin(recover=False)
+    output.write(f"{staging_directory(sink.path, JOB)}/{IN_PROGRESS}0-3-0", pa.table({"n": [1]}), first=True, last=True)
+
+    def unknown() -> range:
+        raise StoreError("the store cannot be reached")
+
+    host.store.ids = unknown  # type: ignore[method-assign]
+    JobFiles(env.job_graph(), host.storage, MasterHooks(()), host.store, output).carry_out(command)
+    assert output.in_progress == {}
 
 
 # --- the counter of ids -----------------------------------------------------------------------------------------------
