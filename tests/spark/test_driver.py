@@ -35,9 +35,10 @@ from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.driver.epoch import Epoch
 from kit.hosts.spark.job import SparkJob
-from kit.hosts.spark.slot.slot import PEER_LOST, TROUBLE, SlotTicket
+from kit.hosts.spark.slot.slot import PEER_LOST, TROUBLE, Slot, SlotTicket
 from kit.hosts.spark.slot.working_slot import SAID
 from kit.hosts.spark.wire.auth import AuthenticationError, FencedError, new_secret
+from kit.hosts.spark.wire.channels import ElementArrived
 from kit.hosts.spark.wire.control import ControlClient, SlotHello, SlotJoined, SlotMessage
 from kit.hosts.spark.wire.endpoint import WireSettings
 from kit.hosts.spark.wire.wire import ControlMessage
@@ -482,6 +483,28 @@ def test_what_a_slot_of_an_earlier_epoch_still_says_is_dropped(tmp_path: Path, w
         assert job.wait(60) == "FINISHED"
     assert len(job.look.stages) == 2
     check_output(tmp_path)
+
+
+class EarlyGang(ThreadGang):
+    """Slots to which an element comes before they are connected, which the protocol excludes."""
+
+    def _run(self, slot: Slot) -> None:
+        slot._inbox.put(ElementArrived(3, b"early"))
+        super()._run(slot)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_slot_does_not_drop_an_item_that_it_does_not_expect(tmp_path: Path) -> None:
+    error = failure_of(SparkJob(totals_job(tmp_path, SLOW, restart=NoRestart()), launch=EarlyGang))
+    assert "ElementArrived(channel=3, event of 5 bytes)" in str(error)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_driver_does_not_drop_an_item_that_it_does_not_expect(tmp_path: Path) -> None:
+    with job_of(totals_job(tmp_path, SLOW)) as job:
+        job._driver.inbox.put(ElementArrived(3, b"astray"))
+        with pytest.raises(JobFailedError, match="event of 6 bytes"):
+            job.start().wait(60)
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -62,7 +62,7 @@ from kit.machines.job.leftovers import Leftovers, remove_orphans
 from kit.machines.job.operator_coordinators import OperatorCoordinators
 from kit.machines.job.rescaling import OWN_CHECKPOINT, Rescaling
 from kit.machines.job.restart import create_restarts
-from kit.machines.job.starting import JobStart, ended_before
+from kit.machines.job.starting import Answer, JobStart, ended_before
 from kit.machines.job.status import PHASES, JobEvent, JobStatus, Phase
 from kit.machines.job.stopping import StopWithSavepoint
 from kit.machines.job.task_restores import RestoredJob, Restoring, hold_in_flight_data, restore_job
@@ -202,7 +202,7 @@ class JobMaster(Machine):
             self._end_in(Phase[event.status], ended_before(event), stays=event)
 
     @handles(events.SnapshotResolved, events.LaterOutputDiscarded, events.OrphansRemoved)
-    def _learn(self, event: Word) -> None:
+    def _learn(self, event: Answer) -> None:
         if self.phase is Phase.STARTING:
             try:
                 self._start.take(event)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import assert_never
 
 from kit.core.metadata import read_metadata
 from kit.core.protocol import events
@@ -28,6 +29,15 @@ from kit.machines.restore.validate import load_and_validate
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.settings.job_settings import SettingError
 
+Answer = (
+    events.CheckpointsRecovered
+    | events.SnapshotResolved
+    | events.LaterOutputDiscarded
+    | events.OrphansRemoved
+    | events.CheckpointStored
+    | events.CheckpointStoreFailed
+)
+"""An event that `JobStart.take` handles."""
 STORE, SNAPSHOT, ORPHANS, OUTPUT = "store", "snapshot", "orphans", "output"
 """The awaited answers, besides those of sources, which are named by their operators' ids."""
 
@@ -75,7 +85,7 @@ class JobStart:
             self.awaited.add(SNAPSHOT)
             self._emit(ResolveSnapshot(path=event.restore_path, later_output=event.later_output))
 
-    def take(self, event: Word) -> None:
+    def take(self, event: Answer) -> None:
         """Handle an answer. Raises ValueError if the job cannot start with it.
 
         After the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
@@ -94,6 +104,8 @@ class JobStart:
             case events.CheckpointStoreFailed():
                 # Without the entry, a later driver would not know who owns the snapshot.
                 raise ValueError(f"snapshot {event.checkpoint_id} cannot be recorded in the store:  {event.error}")
+            case _:
+                assert_never(event)
 
     def _recovered(self, event: events.CheckpointsRecovered) -> None:
         """Take over what the last driver stored. Raises ValueError if that is impossible."""

@@ -18,7 +18,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, assert_never
 
 from kit.core.protocol.commands import (
     CancelTimer,
@@ -195,7 +195,10 @@ class JobDriver:
             self._take(item)
         self.timers.fire()
 
-    def _take(self, item: Any) -> None:
+    def _take(
+        self,
+        item: Asked | Answered | Failed | CleanedUp | Look | SlotJoined | SlotMessage | SlotLeft | GangEnded,
+    ) -> None:
         match item:
             case Asked():
                 self._asked(item)
@@ -215,6 +218,8 @@ class JobDriver:
                 self.slots.left(item)
             case GangEnded():
                 self.slots.gang_ended(item)
+            case _:
+                assert_never(item)
 
     def _close(self) -> None:
         self.slots.close()

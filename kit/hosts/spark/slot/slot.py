@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from kit.core.protocol.words import Envelope, ProtocolError
 from kit.files.task_files import TaskFiles
@@ -239,9 +239,9 @@ class Slot:
                 pass  # in good order, and the driver knows
             case PeerLost():  # the driver knows already, unless only this connection broke
                 self._driver.send(ControlMessage(PEER_LOST, {"slot": item.slot, "reason": item.reason}))
-            case DriverMessage(ControlMessage(kind="leave", fields=fields)):
+            case DriverMessage(message) if message.kind == LEAVE:
                 self._over = True
-                self._job_is_over = bool(fields.get("for_good"))
+                self._job_is_over = bool(message.fields.get("for_good"))
             case DriverMessage(message):
                 raise ValueError(
                     f"the driver said {message.kind!r}, expected {CONNECT!r} once, then {DELIVER!r}, or {LEAVE!r}"
@@ -250,6 +250,8 @@ class Slot:
                 self._is_alone, self._over = not self._over, True
             case _BackgroundFailed():
                 raise item.error
+            case _:
+                assert_never(item)
 
     def _connect(self, message: ControlMessage) -> WorkingSlot:
         """Create the tasks, and connect with the slots whose addresses the driver has sent."""
