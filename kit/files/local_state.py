@@ -148,7 +148,7 @@ class StateReader:
         for kind in KINDS:
             truth = getattr(state, f"{kind}_state")
             alternatives = (truth,) if choice is None else getattr(choice, f"{kind}_state")
-            read = self._read_wanted if kind == MANAGED_KEYED else lambda handle: self._storage.read(handle.delegate)
+            read = self._read_wanted if kind == MANAGED_KEYED else self._read_whole
             for handle, data in self._first(read, truth, alternatives):
                 yield kind, handle, data
 
@@ -166,6 +166,9 @@ class StateReader:
             copies += copy is not None
         self.from_local += copies
         return found
+
+    def _read_whole(self, handle: Any) -> pa.Buffer:
+        return self._storage.read(handle.delegate)
 
     def _read_wanted(self, handle: Any) -> pa.Buffer | PartialFile:
         return read_wanted(handle, partial(self._storage.read_range, handle.delegate))

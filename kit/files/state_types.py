@@ -11,7 +11,6 @@ Flink compares when a task opens its state, and restarts the job when it fails.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import TypeVar
 
 from kit.core.metadata import read_metadata
@@ -77,17 +76,24 @@ def _declared(spec: OperatorSpec, owner: str, max_parallelism: int) -> HeapKeyed
 def _with_headers(
     handles: Iterable[StateObject], of: type[Handle], storage: StateFiles, kind: type[File]
 ) -> Iterator[tuple[Handle, File]]:
-    """Yield each handle of a class with its file, of which only the header is here.
-
-    A file is left out if it is unreadable, or has no state.
-    """
+    """Yield each handle of a class with its file, unless that is unreadable or has no state."""
     for handle in handles:
         if isinstance(handle, of):
-            size = handle.delegate.state_size
-            with suppress(OSError, ValueError, StateRestoreError):
-                header = storage.read_range(handle.delegate, 0, min(HEADER_READ_BYTES, size))
-                if (whole := header_bytes(header)) > header.size:
-                    header = storage.read_range(handle.delegate, 0, min(whole, size))
-                file = kind(PartialFile(size, [(0, header)]), file_name(handle))
-                if file.schemas:
-                    yield handle, file
+            file = _with_header(handle, storage, kind)
+            if file is not None:
+                yield handle, file
+
+
+def _with_header(
+    handle: KeyGroupsStateHandle | OperatorStreamStateHandle, storage: StateFiles, kind: type[File]
+) -> File | None:
+    """Return a file of which only the header is here; None if it is unreadable, or has no state."""
+    size = handle.delegate.state_size
+    try:
+        header = storage.read_range(handle.delegate, 0, min(HEADER_READ_BYTES, size))
+        if (whole := header_bytes(header)) > header.size:
+            header = storage.read_range(handle.delegate, 0, min(whole, size))
+        file = kind(PartialFile(size, [(0, header)]), file_name(handle))
+        return file if file.schemas else None
+    except (OSError, ValueError, StateRestoreError):
+        return None

@@ -156,7 +156,7 @@ class Slot:
             stack.callback(self._close_files)
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)
             stack.callback(self._background.close, FINISH_WRITING_S)
-            stack.callback(lambda: None if self._host is None else self._host.close(FINISH_WRITING_S))
+            stack.callback(self._stop_reading)
             own = address_towards(ticket.driver)
             host = ticket.host or own
             self._plane = DataPlane(
@@ -186,6 +186,10 @@ class Slot:
             finally:
                 stack.close()
                 self._driver.close()
+
+    def _stop_reading(self) -> None:
+        if self._host is not None:
+            self._host.close(FINISH_WRITING_S)
 
     def _close_files(self) -> None:
         """Close the files that the slot writes. Copies of state are kept for the next epoch, if there is one."""

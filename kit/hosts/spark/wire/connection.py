@@ -182,8 +182,7 @@ class Connection:
     def _write_all(self) -> None:
         try:
             while (items := self._take()) is not None:
-                packed = (item.buffers if isinstance(item, _Leftover) else self._pack(item) for item in items)
-                buffers = [buffer for each in packed for buffer in each]
+                buffers = [buffer for item in items for buffer in self._pack_item(item)]
                 self._stream.send_buffers(buffers or _HEARTBEAT, _TRIES)
             if self._state is WriteState.ENDING:
                 self._stream.send_buffers(_END, _TRIES)
@@ -195,6 +194,9 @@ class Connection:
             self._stop()
         except Exception as error:
             self._break(f"cannot write: {type(error).__name__}: {error}")
+
+    def _pack_item(self, item: Any) -> Buffers:
+        return item.buffers if isinstance(item, _Leftover) else self._pack(item)
 
     def _take(self) -> list[Any] | None:
         """Return the items of the next write; an empty list if a heartbeat is due; None at the end."""
