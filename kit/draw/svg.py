@@ -80,7 +80,7 @@ def backdrop(layout: Layout, sprites: Scene | None = None) -> str:
 def element(name: str, sprite: Sprite) -> str:
     """Return a sprite as an SVG element."""
     attributes = " ".join(
-        f'{key}="{escape(value if isinstance(value, str) else f"{value:g}")}"'
+        f'{key}="{escape(_value(value))}"'
         for key, value in sprite.items()
         if key not in ("tag", "layer", "text", "title")
     )
@@ -88,6 +88,10 @@ def element(name: str, sprite: Sprite) -> str:
     if "title" in sprite:
         text += f"<title>{escape(str(sprite['title']), quote=False)}</title>"
     return f'<{sprite["tag"]} data-name="{escape(name)}" {attributes}>{text}</{sprite["tag"]}>'
+
+
+def _value(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 _DEFS = (
