@@ -302,12 +302,18 @@ def _collecting(evidence: Evidence) -> tuple[set[str], set[str]]:
             if now is None or before not in (None, now):
                 overtaking.discard(task)
             awaiting[task] = now
-        elif kind == RecordKind.DECLINE_CHECKPOINT:
-            if record.role == "command" and record.data["reason"] in _BY_THE_HANDLER:
-                overtaking.discard(task)
-                awaiting[task] = None
-        elif kind != RecordKind.WRITE_SNAPSHOT or awaiting.get(task) == record.checkpoint_id:
+        elif kind in (RecordKind.ALIGNMENT_TIMED_OUT, RecordKind.BARRIER_PRIORITIZED):
             overtaking.add(task)
+        elif kind == RecordKind.WRITE_SNAPSHOT:
+            if awaiting.get(task) == record.checkpoint_id:
+                overtaking.add(task)
+        elif (
+            kind == RecordKind.DECLINE_CHECKPOINT
+            and record.role == "command"
+            and record.data["reason"] in _BY_THE_HANDLER
+        ):
+            overtaking.discard(task)
+            awaiting[task] = None
     return {task for task, number in awaiting.items() if number is not None}, overtaking
 
 
