@@ -61,7 +61,7 @@ def heading(deal: Deal) -> str:
 def _summary(deal: Deal) -> str:
     sizes = {each.entry: each.size for each in deal.transfers}
     total = size_text(sum(sizes.values()))
-    told = f"{deal.before} → {counted(deal.after, 'subtask')}, {pieces(deal, len(sizes))}, {total}"
+    told = f"{deal.before:,} → {counted(deal.after, 'subtask')}, {pieces(deal, len(sizes))}, {total}"
     if deal.kind in BY_GROUP:
         moved = [each.size for each in deal.transfers if each.old != each.new]
         told += f"; {size_text(sum(moved))} changed hands" if moved else "; nothing changed hands"
