@@ -71,7 +71,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], meanings: Sequ
     marks = ["n" if number else "" for number in numbers]
     head = [element("th", name, scope="col", class_=mark) for name, mark in zip(columns, marks)]
     body = []
-    for row, meaning in zip(listed, meanings or [""] * len(listed)):
+    for row, meaning in zip(listed, meanings or [""] * len(listed), strict=True):
         cells = (element("td", _cell(cell), class_=mark) for cell, mark in zip(row, marks))
         body.append(element("tr", *cells, class_=meaning))
     return element("div", markup_table(Markup("".join(head)), body, class_="v-table"), class_="v-scroll")
