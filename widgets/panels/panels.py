@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol
@@ -240,4 +239,7 @@ class CodePanel:
     def _save(self) -> None:
         path = self._app.save(self.path.value.strip())
         self.said.value = f"Written: {escape(str(path))} ({Path(path).stat().st_size / 1000:,.0f} kB)"
-        self._app.until_next(partial(setattr, self.said, "value", ""))
+        self._app.until_next(self._forget)
+
+    def _forget(self) -> None:
+        self.said.value = ""

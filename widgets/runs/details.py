@@ -71,7 +71,11 @@ class Details:
             lab = self._branch.there
             assert lab is not None
             scheduler = _scheduler(lab, rest, kind == HOLD)
-            self._do(lambda lab: setattr(lab, "scheduler", scheduler), f"lab.scheduler = {scheduler!r}")
+
+            def choose(lab: Lab) -> None:
+                lab.scheduler = scheduler
+
+            self._do(choose, f"lab.scheduler = {scheduler!r}")
             self.update()
         elif kind in MESSAGE_FAULTS:
             self._do(lambda lab: getattr(lab.faults, kind)(rest), f"lab.faults.{kind}({rest!r})")
