@@ -242,6 +242,16 @@ class Moment:
 class Running(Moment):
     """A moment that only its fold holds: `changed` changes it in place, which makes each record cheaper."""
 
+    def take(self, record: TraceRecord, cause: TraceRecord | None) -> None:
+        """Note one more record: the clock and the caption."""
+        if self.record is None:
+            object.__setattr__(self, "began_ms", record.at_ms)
+        if record.at_ms > self.at_ms:
+            object.__setattr__(self, "at_ms", record.at_ms)
+        object.__setattr__(self, "n", self.n + 1)
+        object.__setattr__(self, "record", record)
+        object.__setattr__(self, "cause", cause)
+
     @classmethod
     def of(cls, moment: Moment) -> Running:
         """Return a running copy of a moment, which itself stays unchanged."""

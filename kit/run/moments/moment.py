@@ -23,9 +23,12 @@ __all__ = ["Moment", "advance", "fold", "moment_at", "moments"]
 
 def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = None) -> Moment:
     """Return the moment after one more record; `cause` is the record that led to it, for the caption's "because"."""
-    began_ms = record.at_ms if moment.record is None else moment.began_ms
-    at_ms = max(moment.at_ms, record.at_ms)
-    moment = changed(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
+    if type(moment) is Running:
+        moment.take(record, cause)
+    else:
+        began_ms = record.at_ms if moment.record is None else moment.began_ms
+        at_ms = max(moment.at_ms, record.at_ms)
+        moment = changed(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
     role = record.role
     effect = _EFFECTS.get((record.kind, role)) or _effect(record)
     if role == "event":
