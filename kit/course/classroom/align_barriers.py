@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
+from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.trace.record_kinds import RecordKind
@@ -46,11 +47,20 @@ class Task:
         """Record that the checkpoint is aborted."""
         self.said.append(f"declines checkpoint {checkpoint_id} ({getattr(reason, 'name', reason)})")
 
-    def _ignore(self, *given: object, **named: object) -> None:
-        """Do nothing: no data is in flight, and there is no time limit and no trace."""
+    def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """Do nothing: no data is in flight."""
 
-    init_input_checkpoint = all_barriers_received = note_barrier = _ignore
-    schedule_alignment_timeout = cancel_alignment_timeout = _ignore
+    def all_barriers_received(self, checkpoint_id: int) -> None:
+        """Do nothing."""
+
+    def schedule_alignment_timeout(self, due_ms: int) -> None:
+        """Do nothing: there is no time limit."""
+
+    def cancel_alignment_timeout(self) -> None:
+        """Do nothing: there is no time limit."""
+
+    def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
+        """Do nothing: there is no trace."""
 
 
 class Bench:
