@@ -48,7 +48,6 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
     fields = _Fields(data)
     checkpoint_id = record.checkpoint_id if record.checkpoint_id is not None else data.get("checkpoint_id", "?")
     error = str(data.get("error") or "")
-    tasks, restore = data.get("tasks"), data.get("restore")
     channel = data.get("channel")
     source, to = ends.get(channel, (f"channel {channel}", f"channel {channel}")) if isinstance(channel, int) else "??"
     fields |= {
@@ -61,16 +60,14 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         "kind_of": "Savepoint" if "avepoint" in str(data.get("snapshot", "")) else "Checkpoint",
         "why": _reason(data),
         "detail_or_reason": data.get("detail") or _reason(data),
-        "sources": listed(list(map(str, tasks))) if isinstance(tasks, list | tuple) else "the sources",
+        "sources": _names(data.get("tasks")),
         "now": str(data.get("state") or data.get("status") or "?").lower(),
         "files": "files that no checkpoint needs"
         if checkpoint_id in (None, "?")
         else f"files of checkpoint {checkpoint_id}",
         "rows": _rows(data.get("batch")),
         "late_rows": _rows(data),
-        "with_state": f"with state of checkpoint {restore['checkpoint_id']}"
-        if isinstance(restore, Mapping)
-        else "without state",
+        "with_state": _with_state(data.get("restore")),
         "and_waits": _and_waits(data.get("awaited"), ends),
         "overtaking": ", past what is still waiting" if data.get("priority") else "",
         "goes_back": "starts again from scratch"
@@ -169,9 +166,17 @@ def listed(tasks: Sequence[str]) -> str:
     return ", ".join(f"{vertex}/{', '.join(subtasks)}" for vertex, subtasks in by_vertex.items())
 
 
+def _names(tasks: object) -> str:
+    return listed([str(task) for task in tasks]) if isinstance(tasks, list | tuple) else "the sources"
+
+
 def _rows(batch: object) -> str:
     rows = batch.get("rows") if isinstance(batch, Mapping) else None
     return "nothing" if rows is None else "1 record" if rows == 1 else f"{rows} records"
+
+
+def _with_state(restore: object) -> str:
+    return f"with state of checkpoint {restore['checkpoint_id']}" if isinstance(restore, Mapping) else "without state"
 
 
 def _and_waits(awaited: object, ends: Ends) -> str:

@@ -28,14 +28,19 @@ class NotYet(AssertionError):
     """The part is not right yet: what it did, what was expected, and why. `lab` is at that moment, if there is one."""
 
     def __init__(self, text: str, lab: Lab | None = None) -> None:
-        lines = ((line, line[: len(line) - len(line.lstrip())]) for line in text.splitlines())
-        super().__init__("\n".join(textwrap.fill(line, WIDTH, subsequent_indent=indent) for line, indent in lines))
+        super().__init__("\n".join(_filled(line) for line in text.splitlines()))
         self.text = text
         self.lab = lab
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows instead of a traceback through code that is not the student's."""
         return ["Not yet.", *str(self).splitlines()]
+
+
+def _filled(line: str) -> str:
+    """Return a line that fits; the steps of a run stay indented."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(line, WIDTH, subsequent_indent=indent)
 
 
 class Passed:

@@ -284,10 +284,14 @@ def _hint(example: Counterexample, name: str, step: int, right: Difference, last
         )
     if step >= last:
         return f"Step {step} is where the violation becomes visible; the error happened earlier. Go back from there."
-    replayed = Steps(name, example)._replayed[1]
-    if example.moves[next(number for number, (end, _) in enumerate(replayed) if step <= end)].step.kind == "kill":
+    if example.moves[_move_at(name, example, step)].step.kind == "kill":
         return f"Step {step} is not an error of the kit: a worker may die at any time."
     return f"Step {step}: " + ("the error happened before." if step > right.step else "up to there all is correct.")
+
+
+def _move_at(name: str, example: Counterexample, step: int) -> int:
+    steps = Steps(name, example)._replayed[1]
+    return next(number for number, (last, _) in enumerate(steps) if step <= last)
 
 
 @check

@@ -345,14 +345,15 @@ class Student:
         if tag == "d":
             return {self._decoded(table, key): self._decoded(table, each) for key, each in given}
         if tag == "c":
-            fields = {name: self._decoded(table, each) for name, each in more[0]}
-            return VALUES[given][0](
-                **{name: tuple(each) if isinstance(each, list) else each for name, each in fields.items()}
-            )
+            return VALUES[given][0](**{name: _hashable(self._decoded(table, each)) for name, each in more[0]})
         if tag == "x":
             return Foreign(given)
         made = [self._decoded(table, each) for each in given]
         return {"l": list, "t": tuple, "s": set}[tag](made)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

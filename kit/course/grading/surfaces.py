@@ -150,7 +150,12 @@ _OTHERS = {
 
 _OFFERED: dict[str, tuple[str, ...]] = {
     "kit.core.protocol.elements": (
-        *("Buffer", "CancelCheckpointMarker", "CheckpointBarrier", "DataElement", "EndOfData", "Watermark"),
+        "Buffer",
+        "CancelCheckpointMarker",
+        "CheckpointBarrier",
+        "DataElement",
+        "EndOfData",
+        "Watermark",
     ),
     "kit.core.protocol.reasons": ("CheckpointFailureReason", "CheckpointException"),
     "kit.core.state.handles": ("OperatorStateMode", "StateMetaInfo", "OperatorStreamStateHandle"),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from inspect import signature
 from typing import Any
@@ -395,11 +394,16 @@ def settings_of(text: str) -> dict[str, Any]:
         name, equals, value = map(str.strip, part.partition("="))
         if not name.isidentifier():
             raise ReadyJobError(f"{part!r} is no setting: expected for instance 'parallelism=2' or 'unaligned'")
-        settings[name] = value if equals else True
-        if equals:
-            with suppress(SyntaxError, ValueError):  # neither a number nor a list nor True: it stays a string
-                settings[name] = literal_eval(value)
+        settings[name] = _value(value) if equals else True
     return settings
+
+
+def _value(text: str) -> Any:
+    """Parse a number, a list or True; anything else is a string."""
+    try:
+        return literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
 
 
 class _InFull(pd.DataFrame):

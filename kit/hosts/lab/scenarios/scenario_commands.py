@@ -187,6 +187,14 @@ def _run_until_checkpoint(scene: Scene, number: str) -> None:
     scene.step_until(lambda records: scene.lab.look.master.checkpoints.store.latest_id >= int(number))
 
 
+def _run_until_time(scene: Scene, at_ms: str) -> None:
+    scene.step_until(lambda records: scene.lab.look.at_ms >= int(at_ms))
+
+
+def _run_until_finished(scene: Scene) -> None:
+    scene.step_until(lambda records: scene.lab.ended)
+
+
 def _run_until_record(scene: Scene, kind: str, checkpoint: str | None, machine: str | None) -> None:
     if kind not in record_kinds() and kind not in ELEMENTS:
         raise LabError(f"no record is a {kind!r}; did you mean {', '.join(nearest(kind, record_kinds()))}?")
@@ -381,18 +389,8 @@ class Verb:
 
 VERBS = (
     Verb("run until checkpoint N", "until it is complete", _run_until_checkpoint, MILESTONE),
-    Verb(
-        "run until N ms",
-        "until this time is reached",
-        lambda scene, at_ms: scene.step_until(lambda records: scene.lab.look.at_ms >= int(at_ms)),
-        MILESTONE,
-    ),
-    Verb(
-        "run until finished",
-        "until the job has ended",
-        lambda scene: scene.step_until(lambda records: scene.lab.ended),
-        MILESTONE,
-    ),
+    Verb("run until N ms", "until this time is reached", _run_until_time, MILESTONE),
+    Verb("run until finished", "until the job has ended", _run_until_finished, MILESTONE),
     Verb(
         "run until RECORD [of chk-N] [at MACHINE]",
         "until the trace has such a record, or one about such an element",
