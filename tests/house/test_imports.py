@@ -45,7 +45,10 @@ HEAVY = (
         ),
         ("from kit import open_checkpoint", (*HEAVY, "kit.draw", "kit.hosts.lab", "kit.hosts.spark")),
         ("from kit import StreamEnvironment", (*HEAVY, "kit.draw", "kit.hosts.lab", "kit.hosts.spark")),
-        ("from kit.advice import plan_parallelism", ("kit.restore_check", "kit.snapshots")),
+        (
+            "import kit.advice, pyarrow; kit.advice.plan_parallelism(pyarrow.array([1, 2]), [2])._repr_html_()",
+            ("kit.restore_check", "kit.snapshots"),
+        ),
         (
             "from kit import Lab",
             (

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from kit.advice import Advice, ParallelismPlan
+from typing import TYPE_CHECKING
+
 from kit.draw.panel import frame_html, panel
 from kit.draw.view_html import answer, fold, frame, table, view_html, words
-from kit.restore_check import RestoreCheck, Severity
 from kit.run.sizes import size_text
-from kit.snapshots.checkpoints.checkpoint import Checkpoint
-from kit.snapshots.checkpoints.difference import CheckpointDiff
-from kit.snapshots.checkpoints.directory import Checkpoints
-from kit.snapshots.checkpoints.storage import Storage
+
+if TYPE_CHECKING:  # a plan or advice is shown without the decoders of state, which take a second to import
+    from kit.advice import Advice, ParallelismPlan
+    from kit.restore_check import RestoreCheck
+    from kit.snapshots.checkpoints.checkpoint import Checkpoint
+    from kit.snapshots.checkpoints.difference import CheckpointDiff
+    from kit.snapshots.checkpoints.directory import Checkpoints
+    from kit.snapshots.checkpoints.storage import Storage
 
 COLUMNS = ("operator", "name", "parallelism", "max_parallelism", "subtasks", "bytes", "written_bytes")
-_MEANINGS = {Severity.FAILS: "bad", Severity.WARNS: "waits", Severity.TELLS: ""}
 _PHASES = {
     "start_delay_ms": "start delay",
     "alignment_ms": "alignment",
@@ -24,6 +27,8 @@ _PHASES = {
 
 def checkpoint_html(found: Checkpoint | Checkpoints) -> str:
     """Show the operators and states of a checkpoint, or the checkpoints of a directory with the files nobody uses."""
+    from kit.snapshots.checkpoints.directory import Checkpoints
+
     if isinstance(found, Checkpoints):
         parts = [frame_html(found.to_pandas())]
         files = found.orphans
@@ -77,18 +82,21 @@ def storage_html(storage: Storage) -> str:
 
 def restore_check_html(check: RestoreCheck) -> str:
     """Show the verdict, the findings with their remedies, and, folded, the operators and who gets what."""
+    from kit.restore_check import Severity
+
+    meanings = {Severity.FAILS: "bad", Severity.WARNS: "waits", Severity.TELLS: ""}
     worst = check.findings[0].severity if check.findings else Severity.TELLS
     listed = [(each.finding, each.whose) for each in check.shared_findings]
     findings = table(
         ("", "operator", "found", "rows", "what to do"),
         [(str(each.severity), whose, each.found, str(each.effect), each.fix) for each, whose in listed],
-        [_MEANINGS[each.severity] for each, _ in listed],
+        [meanings[each.severity] for each, _ in listed],
     )
     said = [each for each in check.findings if each.flink]
     flink = table(("operator", "Flink fails with"), [(each.operator, each.flink) for each in said])
     return view_html(
         "Will it restore?",
-        answer(check.verdict + ".", _MEANINGS[worst] or "good"),
+        answer(check.verdict + ".", meanings[worst] or "good"),
         findings,
         fold("Flink's words", f"{len(said)}", flink) if said else "",
         fold("Operators", f"{len(check.matches)} on both sides", frame(check.operators)),
