@@ -162,10 +162,17 @@ def _keyed_state(reader: Reader, key: Type) -> KeyedState:
     kind = entry.options.get("KEYED_STATE_TYPE", "VALUE")
     value = entry.serializer("VALUE_SERIALIZER")
     if kind not in KINDS or (kind == MAP and not isinstance(value, Mapping)):
-        kind = MAP if isinstance(value, Mapping) else LIST if isinstance(value, Sequential) else "VALUE"
+        kind = _kind_of(value)
     if kind == LIST and not value.parts:
         kind = "VALUE"
     return KeyedState(entry.name, kind, key, entry.serializer("NAMESPACE_SERIALIZER"), value, raw)
+
+
+def _kind_of(value: Type) -> str:
+    """Guess the kind of a state that does not say it."""
+    if isinstance(value, Mapping):
+        return MAP
+    return LIST if isinstance(value, Sequential) else "VALUE"
 
 
 @dataclass(frozen=True, eq=False)
