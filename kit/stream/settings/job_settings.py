@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kit.core.arguments.allowed import UNLIMITED, SettingError, expect, member
 from kit.core.arguments.signposts import takes
@@ -211,14 +211,20 @@ class CheckpointCoordinatorConfiguration:
         interval_ms = DISABLED_CHECKPOINT_INTERVAL_MS if config.interval_ms is None else config.interval_ms
         backlog_ms = config.interval_during_backlog_ms
         backlog_ms = interval_ms if backlog_ms is None else backlog_ms
-        combined: dict[str, Any] = {
-            "interval_ms": max(interval_ms, min_pause_ms),
-            "interval_during_backlog_ms": backlog_ms or DISABLED_CHECKPOINT_INTERVAL_MS,
-            "min_pause_ms": min_pause_ms,
-            "exactly_once": config.is_exactly_once,
-        }
-        copied = {each.name: getattr(config, each.name) for each in fields(cls) if each.name not in combined}
-        return cls(**combined, **copied)
+        return cls(
+            interval_ms=max(interval_ms, min_pause_ms),
+            interval_during_backlog_ms=backlog_ms or DISABLED_CHECKPOINT_INTERVAL_MS,
+            timeout_ms=config.timeout_ms,
+            min_pause_ms=min_pause_ms,
+            max_concurrent=config.max_concurrent,
+            tolerable_failures=config.tolerable_failures,
+            retention=config.retention,
+            exactly_once=config.is_exactly_once,
+            unaligned=config.unaligned,
+            aligned_timeout_ms=config.aligned_timeout_ms,
+            checkpoint_id_of_ignored_in_flight_data=config.checkpoint_id_of_ignored_in_flight_data,
+            checkpoints_after_tasks_finish=config.checkpoints_after_tasks_finish,
+        )
 
     @property
     def is_periodic(self) -> bool:
