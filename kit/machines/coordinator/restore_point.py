@@ -61,7 +61,8 @@ class CheckpointRestore:
         Flink: `CheckpointCoordinator.restoreSavepoint`.
         """
         self._check_finished(metadata)
-        completed = self._completed(metadata, claim_mode, location, path)
+        is_claimed = claim_mode is RecoveryClaimMode.CLAIM
+        completed = self._completed(metadata, claim_mode, location, path, is_claimed=is_claimed)
         _, discards = self._ledger.store.add(completed)
         self._ledger.discard(discards, "CheckpointSubsumed")
         self._context.emit(commands.SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
@@ -74,7 +75,7 @@ class CheckpointRestore:
         return completed
 
     def _completed(
-        self, metadata: CheckpointMetadata, claim_mode: RecoveryClaimMode, location: str, path: str
+        self, metadata: CheckpointMetadata, claim_mode: RecoveryClaimMode, location: str, path: str, *, is_claimed: bool
     ) -> CompletedCheckpoint:
         """Return the checkpoint in the job's terms, and register what it shares."""
         completed = CompletedCheckpoint(
@@ -88,6 +89,7 @@ class CheckpointRestore:
             location,
             path,
             metadata.properties,
+            is_claimed,
         )
         if not completed.properties.unclaimed:
             self._ledger.store.registry.register_restored(
@@ -119,8 +121,12 @@ class CheckpointRestore:
                 metadata = read_metadata(data, stored.location)[0]
             except ValueError as error:
                 raise ValueError(f"checkpoint {stored.checkpoint_id} at {stored.metadata_path}: {error}") from error
-            mode = stored.claim_mode or RecoveryClaimMode.CLAIM
-            restored.append(self._completed(metadata, mode, stored.location, stored.metadata_path))
+            mode, is_claimed = (
+                stored.claim_mode or RecoveryClaimMode.CLAIM,
+                stored.claim_mode is RecoveryClaimMode.CLAIM,
+            )
+            of_driver = self._completed(metadata, mode, stored.location, stored.metadata_path, is_claimed=is_claimed)
+            restored.append(of_driver)
             if each is found[-1]:
                 self._check_finished(metadata)
         self._ledger.store.recover(restored)

@@ -546,7 +546,7 @@ class JobMaster(Machine):
 
     def _retained(self, status: JobStatus) -> list[CompletedCheckpoint]:
         """Return the checkpoints that stay when the job ends with this status."""
-        return [each for each in self.checkpoints.store.checkpoints if not each.should_be_discarded_at(status.name)]
+        return self.checkpoints.store.staying_at(status.name)
 
     def _end_in(
         self, phase: Phase, error: str, *, keep_all: bool = False, stays: events.CheckpointsRecovered | None = None

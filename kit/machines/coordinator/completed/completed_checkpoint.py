@@ -49,6 +49,8 @@ class CompletedCheckpoint:
     location: str
     path: str
     restored_properties: CheckpointProperties | None = None
+    is_claimed: bool = False
+    """True for a snapshot that another job had taken, or the user, and that the job has owned since its restore."""
 
     @property
     def state_size(self) -> int:

@@ -140,6 +140,18 @@ class CompletedCheckpointStore:
             return [checkpoint.discard()]
         return [RemoveStored(checkpoint_id=checkpoint.checkpoint_id)] if self.is_durable else []
 
+    def staying_at(self, job_status: str) -> list[CompletedCheckpoint]:
+        """Return the checkpoints that stay when the job ends in this status.
+
+        A claimed snapshot stays until a newer checkpoint is complete: a job that fails before may have been the wrong
+        one, and it would have deleted the only copy of the state. Flink deletes it, unless checkpoints are retained.
+        """
+        return [
+            each
+            for each in self.checkpoints
+            if not each.should_be_discarded_at(job_status) or (each.is_claimed and each is self.latest)
+        ]
+
     def shut_down(self, job_status: str) -> list[Removal]:
         """Retain or delete each checkpoint, as its properties say for this end of the job, and accept no more.
 
@@ -151,12 +163,9 @@ class CompletedCheckpointStore:
         if self.is_durable and job_status not in GLOBALLY_TERMINAL:
             self.checkpoints = []
             return []
-        kept = [each.checkpoint_id for each in self.checkpoints if not each.should_be_discarded_at(job_status)]
-        discards = [
-            removal
-            for each in self.checkpoints
-            for removal in self._remove(each, discard=each.should_be_discarded_at(job_status))
-        ]
+        staying = self.staying_at(job_status)
+        kept = [each.checkpoint_id for each in staying]
+        discards = [removal for each in self.checkpoints for removal in self._remove(each, discard=each not in staying)]
         self.checkpoints = []
         if job_status in GLOBALLY_TERMINAL:
             self.registry.close()
