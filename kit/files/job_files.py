@@ -14,9 +14,10 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from kit.core.metadata import read_metadata
+from kit.core.metadata import CheckpointMetadata, covered_output, read_metadata
 from kit.core.protocol import commands, events
 from kit.core.protocol.duties import Command
+from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.properties import LaterOutput
 from kit.core.protocol.reasons import error_text
 from kit.core.protocol.stored import JobResult, RecoveredCheckpoint, StoredCheckpoint
@@ -25,13 +26,13 @@ from kit.core.state.errors import StateError
 from kit.core.state.file_names import checkpoint_of
 from kit.files.answers import carry_out
 from kit.files.confinement import check_metadata
-from kit.files.output import (
-    Output,
+from kit.files.output import Output, sinks
+from kit.files.output_checks import (
     begin_new_output,
     check_no_later_output,
+    check_not_discarded,
     discard_later_output,
-    last_published,
-    sinks,
+    with_later_output_kept,
 )
 from kit.files.state_types import check_state_types
 from kit.files.storage import CheckpointLocation, CheckpointStorage
@@ -49,8 +50,8 @@ _RECORDED = 100
 class JobFiles:
     """The JobMaster's half of a host's input and output.
 
-    `storage` is where checkpoints are, `store` remembers which are complete, `output` is where sinks stage, and
-    `driver` is this driver's name for others.
+    `storage` is where checkpoints are, `store` remembers which are complete, `output` is where sinks stage, `driver` is
+    this driver's name for others, and `lineage` the run, unless a store or a snapshot continues another.
 
     Effects outside this driver (`_metadata`, a master hook) occur only while it leads; the store guards its own
     records. Sinks need no such check: they publish what a stored checkpoint covers, as the next driver would.
@@ -64,6 +65,7 @@ class JobFiles:
         store: CheckpointStore,
         output: Output,
         driver: str = "",
+        lineage: Lineage | None = None,
     ) -> None:
         self._job = job
         self._storage = storage
@@ -71,6 +73,8 @@ class JobFiles:
         self._store = store
         self._output = output
         self._driver = driver
+        self.lineage = lineage or Lineage(job.job_id)
+        """The run whose output this is; the store and the snapshot that the run resumes from may name another."""
         self.before_savepoint: Callable[[], None] = lambda: None
         """A function of the host that is called before the directory of a savepoint is made."""
         self._savepoints: set[int] = set()
@@ -112,26 +116,57 @@ class JobFiles:
         resolved = self._storage.resolve(command.path)
         location = resolved.location.directory
         checkpoint_id = self._check_paths(resolved.metadata, location)
-        if command.later_output is LaterOutput.ERROR and checkpoint_id is not None:
-            check_no_later_output(self._job, self._output, location, checkpoint_id)
+        covered, snapshot = self._covered_by(resolved.metadata, location), f"checkpoint {checkpoint_id}"
+        check_not_discarded(self._job, self._output, covered, snapshot)
+        if command.later_output is LaterOutput.ERROR:
+            check_no_later_output(self._job, self._output, covered, snapshot)
         check_state_types(self._job, self._storage, resolved.metadata, location)
-        if command.later_output is LaterOutput.KEEP and checkpoint_id is not None:  # names are not given twice
-            self._store.raise_counter(last_published(self._job, self._output, location, checkpoint_id) + 1)
-        self._output.begin_with(location, checkpoint_id)
+        if command.later_output is LaterOutput.KEEP:
+            covered = with_later_output_kept(self._job, self._output, covered)
+        self._store.resume_from(covered)
+        self.begin_output(Lineage(command.run, covered))
         return events.SnapshotResolved(
-            path=command.path, location=resolved.location.directory, metadata=resolved.metadata
+            path=command.path, location=location, metadata=resolved.metadata, lineage=self.lineage
         )
+
+    def _covered_by(self, data: bytes, location: str) -> CoveredOutput:
+        try:
+            metadata = read_metadata(data, location)[0]
+        except ValueError:
+            metadata = CheckpointMetadata(0)  # the JobMaster reports what is wrong with it
+        return covered_output(metadata, data)
+
+    def begin_run(self, run: str) -> None:
+        """Begin a run from scratch; a durable store or a snapshot may turn out to continue another.
+
+        Its checkpoints get other ids than those that an earlier run of the job with the same id has left.
+        """
+        self.begin_output(Lineage(run))
+        if not self._job.settings.checkpoint.is_durable:
+            self._store.raise_counter(max(self._storage.checkpoint_locations(), default=0) + 1)
+
+    def begin_output(self, lineage: Lineage, *, resumed: bool = False) -> None:
+        """Start the output of a run; `resumed` as in `Output.begin`."""
+        self.lineage = lineage
+        self._output.begin(lineage, resumed=resumed)
 
     def _recover(self, command: commands.RecoverCheckpoints) -> Word:
         """Recover the store, and avoid writing to the directories of other runs' checkpoints."""
         try:
-            status = self._store.begin(recover=command.recover, driver=self._driver)
-            self._store.raise_counter(max(self._storage.checkpoint_locations(), default=0) + 1)
+            abandoned = None if command.recover else self._store.lineage()
+            status = self._store.begin(recover=command.recover, driver=self._driver, run=command.run)
             stored = self._store.checkpoints() if command.recover else []
+            self.begin_output(self._store.lineage() or self.lineage, resumed=bool(stored))
+            if abandoned is not None:
+                with suppress(OSError):
+                    self._sweep_in_progress(abandoned.writer, sys.maxsize)
+            self._store.raise_counter(max(self._storage.checkpoint_locations(), default=0) + 1)
             found = tuple(RecoveredCheckpoint(each, self._metadata_of(each)) for each in stored)
             found = self._without_damaged(found)
             if found and found[-1].metadata is not None:
                 check_state_types(self._job, self._storage, found[-1].metadata, found[-1].stored.location)
+            if found and not status:
+                self._check_output(found[-1].stored.checkpoint_id)
             wanted = self._store.wanted()
         except LeadershipLostError:
             raise
@@ -140,7 +175,16 @@ class JobFiles:
         if not (found or status or command.restores):
             begin_new_output(self._job, self._output, self._store.check_leadership)
         ended = (self._store.result() if status else None) or JobResult(status)
-        return events.CheckpointsRecovered(checkpoints=found, parallelism=wanted, **asdict(ended))
+        return events.CheckpointsRecovered(checkpoints=found, parallelism=wanted, lineage=self.lineage, **asdict(ended))
+
+    def _check_output(self, checkpoint_id: int) -> None:
+        """Raise FileExistsError if this run cannot resume from this checkpoint: rows would be missing, or come again.
+
+        Another run may have restored an older snapshot meanwhile.
+        """
+        covered, snapshot = self.lineage.covered_at(checkpoint_id), f"checkpoint {checkpoint_id}"
+        check_not_discarded(self._job, self._output, covered, snapshot)
+        check_no_later_output(self._job, self._output, covered, snapshot)
 
     def _without_damaged(self, found: tuple[RecoveredCheckpoint, ...]) -> tuple[RecoveredCheckpoint, ...]:
         """Skip the newest checkpoints if they are damaged, and if the settings allow it.
@@ -160,7 +204,7 @@ class JobFiles:
             raise ValueError(f"every checkpoint in the store is damaged: {names}")
         newest = found[-1].stored
         try:
-            check_no_later_output(self._job, self._output, newest.location, newest.checkpoint_id)
+            self._check_output(newest.checkpoint_id)
         except FileExistsError as error:
             raise FileExistsError(f"{names}. No older checkpoint may take its place: {error}") from error
         for each, _ in damaged:
@@ -196,7 +240,7 @@ class JobFiles:
 
     def _discard_later_output(self, command: commands.DiscardLaterOutput) -> Word:
         check = self._store.check_leadership
-        discard_later_output(self._job, self._output, command.location, command.checkpoint_id, check)
+        discard_later_output(self._job, self._output, command.covered, command.location, check)
         return events.LaterOutputDiscarded()
 
     def _remove_orphans(self, command: commands.RemoveOrphans) -> Word:
@@ -210,7 +254,8 @@ class JobFiles:
             except OSError as error:
                 errors.append(str(error))
         with suppress(OSError):
-            self._sweep_in_progress(sys.maxsize)  # first: it needs no answer of the store
+            # first: it needs no answer of the store
+            self._sweep_in_progress(self.lineage.writer, sys.maxsize)
             self._forget_published(self._store.ids().stop - (_RECORDED if command.keep else 0), command.keep)
         try:
             self._remove_orphaned_shared_files(command.shared)
@@ -231,16 +276,16 @@ class JobFiles:
 
     def _remove_orphaned_output(self, orphans: Collection[int]) -> None:
         for sink in sinks(self._job):
-            self._output.sweep(sink, self._job.job_id, orphans)
+            self._output.sweep(sink, self.lineage.writer, orphans)
 
-    def _sweep_in_progress(self, before: int) -> None:
+    def _sweep_in_progress(self, writer: str, before: int) -> None:
         for sink in sinks(self._job):
-            self._output.sweep_in_progress(sink, self._job.job_id, before)
+            self._output.sweep_in_progress(sink, writer, before)
 
     def _forget_published(self, before: int, keep: Collection[int]) -> None:
         """Delete the records of what this run has published, up to a checkpoint."""
         for sink in sinks(self._job):
-            self._output.forget_published(sink, self._job.job_id, range(self._store.ids().start, before), keep)
+            self._output.forget_published(sink, self.lineage.writer, range(self._store.ids().start, before), keep)
 
     def _remove_orphaned_entries(self, orphans: Collection[int]) -> None:
         for stored in self._store.checkpoints():
@@ -268,7 +313,7 @@ class JobFiles:
     def _write_metadata(self, command: commands.WriteMetadata) -> Word:
         self._store.check_leadership()
         path = self._storage.write_metadata(CheckpointLocation(command.location), command.data)
-        self._output.cover(command.location, command.checkpoint_id)
+        self._output.cover(command.location)
         return events.MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
 
     def _add_to_store(self, command: commands.StoreCheckpoint) -> Word:
@@ -300,7 +345,9 @@ class JobFiles:
         if command.stored and command.checkpoint_id is not None:
             self._store.remove(command.checkpoint_id)
             with suppress(OSError):
-                self._sweep_in_progress(command.checkpoint_id)  # first: it needs no answer of the store
+                self._sweep_in_progress(
+                    self.lineage.writer, command.checkpoint_id
+                )  # first: it needs no answer of the store
                 self._forget_published(command.checkpoint_id - _RECORDED, self._savepoints)
         return events.StateDiscarded(checkpoint_id=command.checkpoint_id)
 

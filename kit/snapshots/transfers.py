@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kit.core.metadata import MetadataError
+from kit.core.metadata import MetadataError, hook_states
 from kit.core.protocol.tasks import split_task_name
 from kit.core.state.errors import StateError
 from kit.core.state.file_names import parts_of
@@ -288,5 +288,5 @@ def _to_master(snapshot: Snapshot | None) -> Iterator[tuple[str, int]]:
     for piece in snapshot.pieces:
         if piece.kind == COORDINATOR:
             yield f"coordinator of {piece.operator}", piece.size
-    for state in snapshot.metadata.master_states:
+    for state in hook_states(snapshot.metadata.master_states):
         yield f"master hook {state.name}", len(state.data)

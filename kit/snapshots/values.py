@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.core.metadata import hook_states
 from kit.core.protocol.elements import Buffer
 from kit.core.state.errors import StateError
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
@@ -72,7 +73,7 @@ def values_of(snapshot: Snapshot) -> StateTables:
         tables.setdefault((kind, operator, name), []).append(rows)
     for key, parts in reader.keyed_state().items():
         tables[key] = [*tables.get(key, ()), *_alike(parts)]
-    for master in () if snapshot.metadata is None else snapshot.metadata.master_states:
+    for master in () if snapshot.metadata is None else hook_states(snapshot.metadata.master_states):
         told = pa.table({"version": [master.version], "value": [_told(master.data)]})
         tables[state_tables.MASTER, "", master.name] = [told]
     found = [StateTable(*key, pa.concat_tables(parts, promote_options="permissive")) for key, parts in tables.items()]

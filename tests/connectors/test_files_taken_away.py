@@ -15,6 +15,7 @@ from kit.core.protocol.snapshots import Effect
 from kit.hosts.spark.edge import SparkOutput
 from kit.machines.job.status import JobStatus
 from kit.stream.connectors import CommitError, Sink, files
+from tests.connectors.parts import paths_of_part
 from tests.files.test_power_loss import HostOnDisk, assert_each_row_once, completed, graph
 
 TABLE = pa.table({"n": [1, 2, 3]})
@@ -26,7 +27,7 @@ def staged_below(directory: Path) -> list[str]:
 
 def part(directory: Path, number: int, staged_by: int | None = None) -> Effect:
     sink = Sink(str(directory))
-    return Effect("sink", sink.staged_path("job", 0, number, staged_by or number), sink.final_path("job", 0, number))
+    return Effect("sink", *paths_of_part(sink, number, staged_by or number))
 
 
 def staged(effect: Effect) -> Effect:

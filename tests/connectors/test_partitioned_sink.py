@@ -19,6 +19,7 @@ from kit.core.state.errors import StateRestoreError
 from kit.stream.connectors import CollectSink, RollingPolicy, SinkSpec, files
 from kit.stream.connectors.partitions import by_partition, keys_of
 from kit.stream.operators.spec import SchemaError
+from tests.connectors.parts import paths_of_part
 from tests.spark.jobs import ThreadGang
 
 DAYS = [dt.date(2013, 1, day) for day in (1, 2, 3)]
@@ -78,14 +79,14 @@ def test_a_job_leaves_each_row_once_and_sources_read_the_columns_again(tmp_path:
     again = ParquetSink(sink.path, "overwrite", partition_by="day")
     with SparkJob(job(again), launch=ThreadGang).start() as running:
         assert running.wait() == "FINISHED"
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"day={day}" for day in DAYS]
+    assert sorted(path.name for path in (tmp_path / "out").glob("[!.]*")) == [f"day={day}" for day in DAYS]
 
 
 @pytest.mark.parametrize("day", ["", "day=2013-01-01/"])
 def test_only_visible_files_in_partitions_count_as_output(tmp_path: Path, day: str) -> None:
     """What lies elsewhere below the directory is another's: a job neither trips over it nor deletes it."""
     sink = ParquetSink(tmp_path / "out", "overwrite", partition_by="day")
-    own = sink.final_path("earlier", 0, 1, partition=day).removeprefix(f"{sink.path}/")
+    own = paths_of_part(sink, 1, partition=day, writer="earlier")[1].removeprefix(f"{sink.path}/")
     others = [
         f"{day}.hidden.parquet",
         f"{day}_hidden.parquet",
@@ -214,8 +215,8 @@ def test_a_value_that_is_too_long_for_a_directory_fails_before_its_checkpoint() 
 )
 def test_a_checkpoint_names_nothing_outside_the_partitions(tmp_path: Path, final: str) -> None:
     sink = ParquetSink(tmp_path / "out", partition_by="x")
-    staged = sink.staged_path("job", 0, 1, 1)
-    sink.check_own(staged, sink.final_path("job", 0, 1, partition="x=1/"))
+    staged, published = paths_of_part(sink, 1, partition="x=1/")
+    sink.check_own(staged, published)
     with pytest.raises(StateRestoreError, match="the sink writes to"):
         sink.check_own(staged, final.format(out=sink.path, job="job"))
 
@@ -225,9 +226,7 @@ def test_nothing_is_published_through_a_partition_that_is_a_link_to_elsewhere(tm
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "x=1").symlink_to(tmp_path / "elsewhere")
-    effect = Effect(
-        "out", sink.staged_path("job", 0, 1, 1), sink.final_path("job", 0, 1, partition="x=1/"), pa.table({"n": [1]})
-    )
+    effect = Effect("out", *paths_of_part(sink, 1, partition="x=1/"), pa.table({"n": [1]}))
     files.stage(effect)
     with pytest.raises(files.CommitError, match=r"outside .*; remove the link"):
         files.commit([effect])

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.stream.connectors import ParquetSink, RollingPolicy, Sink, SinkSpec
+from kit.stream.connectors.part_names import writer_and_checkpoint
 from kit.stream.connectors.rolling import bytes_by_row, bytes_of
+from tests.connectors.parts import paths_of_part
 from tests.operators.harness import Harness
 
 ROWS = pa.schema([("n", pa.int64())])
@@ -90,9 +92,8 @@ def test_files_of_one_barrier_have_numbers_and_the_first_has_the_old_name() -> N
 
 def test_later_files_of_a_barrier_are_known_as_parts_of_its_checkpoint() -> None:
     for number in (0, 1, 123_456):
-        name = Sink("memory://out").final_path("job", 0, 7, number).rpartition("/")[2]
-        assert Sink.is_part(name)
-        assert (Sink.is_covered(name, 7), Sink.is_covered(name, 6)) == (True, False)
+        staged, published = paths_of_part(Sink("memory://out"), 7, number=number)
+        assert writer_and_checkpoint(staged) == writer_and_checkpoint(published) == ("job", 7)
 
 
 def test_few_rows_are_held_however_many_come_without_a_checkpoint() -> None:

@@ -17,6 +17,8 @@ from kit.files.stores.file_records import FileRecords
 from kit.hosts.spark.edge import SparkOutput
 from kit.stream.connectors import CommitError, Sink, disk, files
 from kit.stream.connectors.files_in_progress import FilesInProgress
+from kit.stream.connectors.part_names import staging_directory
+from tests.connectors.parts import paths_of_part
 
 JOB = "ab" * 16
 TABLE = pa.table({"n": range(100_000)})
@@ -67,14 +69,14 @@ def test_a_checkpoint_says_that_there_is_no_room_for_it(tmp_path: Path, write: C
 
 def stage_table(place: Path) -> None:
     sink = Sink(str(place))
-    effect = Effect("sink", sink.staged_path("job", 0, 7, 7), sink.final_path("job", 0, 7), TABLE)
+    effect = Effect("sink", *paths_of_part(sink, 7), TABLE)
     full(Path(f"{effect.staged}.unfinished"))
     files.stage(effect)
 
 
 def write_in_progress(place: Path) -> None:
     output = SparkOutput("", in_progress=FilesInProgress("token"))
-    path = f"{files.staging_directory(str(place), 'job')}/some.parquet"
+    path = f"{staging_directory(str(place), 'job')}/some.parquet"
     full(Path(path.replace("some", "some-token")))
     output.write(path, TABLE, first=True, last=True)
 

@@ -18,17 +18,18 @@ from kit.core.protocol.commands import (
 )
 from kit.core.protocol.duties import Command
 from kit.core.protocol.events import CheckpointIdAllocated, CheckpointsRecovered, LeadershipLost, StateDiscarded
+from kit.core.protocol.lineage import Lineage
 from kit.core.state.errors import StorageError
 from kit.files.job_files import JobFiles
 from kit.files.memory import MemoryFiles
-from kit.files.output import MemoryOutput
+from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.errors import StoreError
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.stores import CheckpointStore, DurableStore, MemoryStore
 from kit.machines.coordinator.master_hooks import MasterHooks
-from kit.stream.connectors.files import staging_directory
-from kit.stream.connectors.sink import IN_PROGRESS, Sink
+from kit.stream.connectors.part_names import IN_PROGRESS, staging_directory
+from kit.stream.connectors.sink import Sink
 from tests.coordinator.harness import JOB, graph
 from tests.files.contract import stored
 
@@ -131,7 +132,9 @@ def test_files_in_progress_are_swept_even_if_the_store_cannot_be_reached(command
 def test_no_id_is_given_out_whose_directory_is_there(durable: bool, recover: bool) -> None:
     host = Host(durable=durable)
     host.files.contents |= {f"/c/{JOB}/chk-{each}/_metadata": b"x" for each in (9, 12)}
-    assert host.job.carry_out(RecoverCheckpoints(recover=recover)) == CheckpointsRecovered(checkpoints=())
+    assert host.job.carry_out(RecoverCheckpoints(recover=recover)) == CheckpointsRecovered(
+        checkpoints=(), lineage=Lineage(JOB)
+    )
     assert [host.allocate(), host.allocate()] == [13, 14]
 
 
@@ -180,7 +183,7 @@ def test_a_driver_that_is_overtaken_deletes_nothing_that_the_other_publishes(dis
         output.published = dict([published.popitem()])
         store.begin(recover=False)
     before = dict(output.published)
-    discard = DiscardLaterOutput(location=LOCATION, checkpoint_id=7)
+    discard = DiscardLaterOutput(location=LOCATION, covered=Lineage(JOB).covered_at(7))
     answer = frozen.carry_out(discard if discard_later else RecoverCheckpoints(recover=False))
     assert isinstance(answer, LeadershipLost)
     assert "the other" in answer.error

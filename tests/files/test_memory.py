@@ -12,7 +12,7 @@ from pyarrow import fs
 
 from kit.core.protocol.snapshots import Effect
 from kit.files.memory import MemoryFiles
-from kit.files.output import MemoryOutput
+from kit.files.memory_output import MemoryOutput
 from kit.stream.connectors.files import CommitError
 
 TABLE = pa.table({"n": [1, 2]})

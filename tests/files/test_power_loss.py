@@ -22,7 +22,7 @@ from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import SavepointNotFoundError
 from kit.files.job_files import JobFiles
 from kit.files.memory import MemoryFiles
-from kit.files.output import MemoryOutput
+from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage, StateFiles
 from kit.files.stores.opening import open_store
 from kit.files.task_files import TaskFiles

@@ -13,7 +13,7 @@ from kit.core.protocol.commands import CommitEffects, WriteMetadata, WriteSnapsh
 from kit.core.protocol.duties import Command, Duty
 from kit.core.protocol.events import RequestStop, StartJob
 from kit.files.memory import MemoryFiles
-from kit.files.output import MemoryOutput
+from kit.files.memory_output import MemoryOutput
 from kit.machines.job.status import JobStatus
 from tests.files.third_host import ThirdHost
 

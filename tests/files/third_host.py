@@ -17,7 +17,7 @@ from kit.core.protocol.words import Machine, Word
 from kit.core.trace.trace import Trace
 from kit.files.job_files import JobFiles
 from kit.files.memory import MemoryFiles
-from kit.files.output import MemoryOutput
+from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import MemoryStore
 from kit.files.task_files import TaskFiles

@@ -156,6 +156,7 @@ DOORS = {
     "kit/core/trace/json_lines.py": {"files"},
     "kit/files/stores/zookeeper.py": {"ZooKeeper"},
     "kit/stream/connectors/disk.py": {"files"},
+    "kit/stream/connectors/discarded_output.py": {"files"},
     "kit/stream/connectors/file_versions.py": {"files"},
     "kit/stream/connectors/files.py": {"files"},
     "kit/stream/connectors/files_in_progress.py": {"files"},

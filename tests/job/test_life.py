@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.core.protocol import commands, events
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import NotifyCheckpointAborted, TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import ProtocolError
@@ -223,7 +224,7 @@ def test_a_restore_path_that_is_not_there_fails_the_job_before_it_starts() -> No
 def test_metadata_that_cannot_be_read_fails_the_job_and_names_the_path() -> None:
     job = JobHarness()
     job.give(events.StartJob(restore_path="/sp"))
-    job.give(events.SnapshotResolved(path="/sp", location="/sp", metadata=b"what is this?"))
+    job.give(events.SnapshotResolved(path="/sp", location="/sp", metadata=b"what is this?", lineage=Lineage("run")))
     assert job.status is JobStatus.FAILED
     assert job.master.error.startswith("/sp: ")
 
@@ -438,7 +439,7 @@ def test_a_job_that_has_not_started_fails_at_the_first_error_of_many() -> None:
     job.give(events.StartJob(restore_path="/sp"))
     job.give(events.StartFailed(error="first"))
     job.give(events.StartFailed(error="second"))
-    job.give(events.SnapshotResolved(path="/sp", location="/sp", metadata=b""))
+    job.give(events.SnapshotResolved(path="/sp", location="/sp", metadata=b"", lineage=Lineage("run")))
     assert job.master.error == "first"
 
 

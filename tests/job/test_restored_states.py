@@ -11,6 +11,7 @@ import pytest
 
 from kit.core.metadata import CheckpointMetadata, write_metadata
 from kit.core.protocol import commands, events
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import AcknowledgeCheckpoint, DeployTask, TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState, split_task_name
 from kit.core.state.handles import (
@@ -97,7 +98,9 @@ def begin(job: JobGraph, metadata: CheckpointMetadata) -> tuple[JobMaster, list[
     """Start a job from a snapshot; returns what its tasks were told."""
     master = JobMaster(job)
     master.handle(events.StartJob(restore_path="sp"), 0)
-    told = master.handle(events.SnapshotResolved(path="sp", location="sp", metadata=write_metadata(metadata)), 0)
+    told = master.handle(
+        events.SnapshotResolved(path="sp", location="sp", metadata=write_metadata(metadata), lineage=Lineage("run")), 0
+    )
     master.validate()
     return master, [word for word in told if isinstance(word, DeployTask)]
 

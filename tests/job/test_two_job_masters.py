@@ -16,7 +16,7 @@ from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, Str
 from kit.core.protocol.events import StartJob
 from kit.files.job_files import JobFiles
 from kit.files.memory import MemoryFiles
-from kit.files.output import MemoryOutput
+from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.stores import DurableStore

@@ -32,7 +32,7 @@ from kit.hosts.lab.faults.faults import (
 from kit.hosts.lab.world.actions import DeliverMessage
 from kit.hosts.lab.world.message_rules import MESSAGE_RULES
 from kit.machines.job.status import JobStatus
-from kit.stream.connectors.sink import Sink
+from kit.stream.connectors.part_names import PublishedName
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, settle, wrong
 
 SHAPE = Shape("totals", rows=24, splits=4, batch_rows=3, parallelism=2)
@@ -458,7 +458,8 @@ def test_a_driver_that_is_replaced_stops_at_its_next_use_of_the_store() -> None:
         lab.run()
     assert lab.look.master.status is JobStatus.SUSPENDED
     assert "COMPLETED" not in {status for number, status in statuses(lab).items() if number > 1}
-    assert {Sink.published_part(path) for path in lab._world.edge.output.published} <= {1}
+    parts = filter(None, map(PublishedName.parse, lab._world.edge.output.published))
+    assert {part.checkpoint_id for part in parts} <= {1}
     with pytest.raises(LabError, match="the job is SUSPENDED: no other driver takes it over"):
         lab.faults.replace_driver()
     after = Lab(lab.job, after=lab, recover=True, hooks=[Hook()])
@@ -483,7 +484,7 @@ HARM = {
     ("corrupt", "managed_keyed"): "its checksum does not match: bytes were changed",
     ("lose", "metadata"): "/_metadata is not there: put it back",
     ("truncate", "metadata"): "the file is damaged",
-    ("corrupt", "metadata"): "the file is damaged",
+    ("corrupt", "metadata"): "is damaged in key group",
 }
 
 

@@ -21,7 +21,7 @@ from kit.files.storage import CheckpointStorage
 from kit.hosts.lab.lab import Lab, LabError
 from kit.machines.job.status import JobStatus
 from kit.stream.api.environment import StreamEnvironment
-from kit.stream.connectors.sink import Sink
+from kit.stream.connectors.part_names import StagedName
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, referenced_files, settle, state_files, wrong
 from tests.lab.test_exactly_once import SHAPES
 from tests.properties import examples
@@ -82,7 +82,8 @@ def orphans(lab: Lab) -> set[str]:
     unreferenced = {path for path in state_files(lab) - stored - referenced_files(lab) if "savepoint-" not in path}
     empty = {each for each in lab.look.files.directories if re.search(r"/chk-\d+$", each) and each not in directories}
     ids = {int(each.rpartition("/chk-")[2]) for each in directories if "/chk-" in each}
-    staged = {path for path in lab._world.edge.output.staged if Sink.staged_by(path.rpartition("/")[2]) not in ids}
+    names = {path: StagedName.parse(path) for path in lab._world.edge.output.staged}
+    staged = {path for path, name in names.items() if name is None or name.staged_by not in ids}
     return unreferenced | empty | staged
 
 

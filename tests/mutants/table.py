@@ -198,8 +198,8 @@ COORDINATOR: tuple[Row, ...] = (
         "hooks-by-any-case",
         "of two master hooks whose names differ in case only one gets the other's state",
         "kit.machines.coordinator.master_hooks:restore_command",
-        "by_name = {state.name: state for state in states}",
-        "by_name = {name: state for state in states for name in hooks if name.lower() == state.name.lower()}",
+        "by_name = {state.name: state for state in hook_states(states)}",
+        "by_name = {name: each for each in hook_states(states) for name in hooks if name.lower() == each.name.lower()}",
         BySwarm(job="hooks=2", kinds="kill,stop,driver"),
     ),
     (

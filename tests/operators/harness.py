@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.notes import LateKind
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle
@@ -70,7 +71,7 @@ class Harness:
     """One subtask of an operator, and its `OperatorContext`."""
 
     def __init__(
-        self, spec: OperatorSpec, *, subtask: int = 0, parallelism: int = 1, job_id: str = "job", start: bool = True
+        self, spec: OperatorSpec, *, subtask: int = 0, parallelism: int = 1, run: str = "job", start: bool = True
     ) -> None:
         self.spec = spec
         self.operator_id = "0" * 32
@@ -80,7 +81,7 @@ class Harness:
         self.parallelism = parallelism
         self.max_parallelism = MAX_PARALLELISM
         self.key_group_range = key_group_range_for_operator_index(MAX_PARALLELISM, parallelism, subtask)
-        self.job_id = job_id
+        self.lineage = Lineage(run)
         self.output = Recorder()
         self.operator_state = OperatorStateStore()
         self.restored_checkpoint_id: int | None = None

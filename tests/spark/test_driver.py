@@ -209,6 +209,12 @@ def failure_of(job: SparkJob) -> JobFailedError:
     return caught.value
 
 
+def put_in_the_way(job: SparkJob, output: Path) -> None:
+    """Let nothing be staged in a directory: a file has the name of the directory for it."""
+    (output / ".staging").mkdir(parents=True)
+    (output / ".staging" / job.job.job_id).write_text("in the way")
+
+
 @pytest.mark.usefixtures("nothing_left")
 def test_an_error_of_a_users_function_names_it(tmp_path: Path) -> None:
     error = failure_of(job_of(totals_job(tmp_path, restart=NoRestart(), function=fails_at_7)))
@@ -242,8 +248,7 @@ def test_a_function_that_always_fails_ends_the_job_at_the_third_time(
 @pytest.mark.usefixtures("nothing_left")
 def test_a_sink_that_can_never_be_written_ends_the_job(tmp_path: Path) -> None:
     job = job_of(totals_job(tmp_path, SLOW, restart=ENDLESS, interval_ms=200))
-    (tmp_path / "copy" / ".staging").parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "copy" / ".staging").write_text("in the way")
+    put_in_the_way(job, tmp_path / "copy")
     error = failure_of(job)
     assert f"output directory {tmp_path}/copy cannot be written" in str(error)
     assert IN_THE_SAME_WAY in str(error)
@@ -323,9 +328,9 @@ def test_the_log_tells_of_checkpoints_restores_and_the_end(tmp_path: Path, caplo
 def test_a_checkpoint_that_fails_is_in_the_table_and_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "copy").mkdir()
-    (tmp_path / "copy" / ".staging").write_text("in the way")
-    failure_of(job := job_of(totals_job(tmp_path, SLOW, restart=NoRestart(), interval_ms=200, rolling=IN_MEMORY)))
+    job = job_of(totals_job(tmp_path, SLOW, restart=NoRestart(), interval_ms=200, rolling=IN_MEMORY))
+    put_in_the_way(job, tmp_path / "copy")
+    failure_of(job)
     (failed,) = job.checkpoints().itertuples()
     assert (failed.id, failed.status) == (1, "FAILED")
     assert "cannot be written" in failed.failure

@@ -38,7 +38,7 @@ from kit.core.protocol.properties import SavepointFormatType, SavepointType, Sna
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
 from kit.core.protocol.words import Word
 from kit.files.memory import MemoryFiles
-from kit.files.output import MemoryOutput
+from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.task_files import TaskFiles
 from kit.machines.task.stream_task import StreamTask

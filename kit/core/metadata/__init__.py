@@ -4,6 +4,7 @@
 bytes. The same codec carries subtask states between our own processes. Invalid bytes always raise a `MetadataError`.
 """
 
+from kit.core.metadata.covered_output import LINEAGE, covered_output, hook_states, with_covered_output
 from kit.core.metadata.primitives import MetadataError
 from kit.core.metadata.sections import MetadataSection, metadata_sections
 from kit.core.metadata.serializer import (
@@ -19,16 +20,20 @@ from kit.core.metadata.versions import LAYOUTS, NEWEST, MetadataVersion
 
 __all__ = [
     "LAYOUTS",
+    "LINEAGE",
     "NEWEST",
     "CheckpointMetadata",
     "MetadataError",
     "MetadataSection",
     "MetadataVersion",
+    "covered_output",
     "decode_subtask_state",
     "decode_task_state_snapshot",
     "encode_subtask_state",
     "encode_task_state_snapshot",
+    "hook_states",
     "metadata_sections",
     "read_metadata",
+    "with_covered_output",
     "write_metadata",
 ]

@@ -17,6 +17,7 @@ import pyarrow as pa
 from kit.core.protocol import events
 from kit.core.protocol.duties import Command, Duty, Failure
 from kit.core.protocol.elements import Element
+from kit.core.protocol.lineage import CoveredOutput
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.properties import CheckpointProperties, LaterOutput, RecoveryClaimMode
 from kit.core.protocol.reasons import PossibleInconsistentStateError, error_text
@@ -96,6 +97,8 @@ class ResolveSnapshot(Command):
     """
 
     path: str
+    run: str
+    """The name of the run that resumes from it."""
     later_output: LaterOutput = LaterOutput.ERROR
 
     duty: ClassVar = Duty.WORK
@@ -106,10 +109,10 @@ class ResolveSnapshot(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardLaterOutput(Command):
-    """Delete what the job's sinks published after the snapshot at `location`, which is checkpoint `checkpoint_id`."""
+    """Delete what runs of the lineage published that the snapshot at `location`, which covers `covered`, does not."""
 
     location: str
-    checkpoint_id: int
+    covered: CoveredOutput
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.LaterOutputDiscarded, events.StartFailed)
@@ -128,6 +131,8 @@ class RecoverCheckpoints(Command):
     restores: bool = False
     """True if the job resumes from a snapshot when the store is empty. If False, its output starts from scratch then.
     """
+    run: str = ""
+    """The name of the run, unless the store has one to recover."""
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.CheckpointsRecovered, events.StartFailed)

@@ -13,6 +13,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from kit.core.protocol.elements import Element
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode, SavepointFormatType
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.snapshots import RestoredPart
@@ -52,6 +53,8 @@ class StartJob(Word):
     claim_mode: RecoveryClaimMode = RecoveryClaimMode.NO_CLAIM
     recover: bool = False
     later_output: LaterOutput = LaterOutput.ERROR
+    run: str = ""
+    """The name of this run, which no other has; "" for the job's id. A run that is recovered has its first name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +76,13 @@ class SplitsDiscovered(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotResolved(Word):
-    """Answer to `ResolveSnapshot`: the bytes of the `_metadata` found, and the directory that holds it."""
+    """Answer to `ResolveSnapshot`: the bytes of the `_metadata` found, the directory that holds it, and the lineage."""
 
     path: str
     location: str
     metadata: bytes
+    lineage: Lineage
+    """The run, and the output that the snapshot covers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +102,8 @@ class CheckpointsRecovered(Word):
     """The checkpoints that stay of a job that has ended."""
     shared: tuple[str, ...] = ()
     """The shared files that they need."""
+    lineage: Lineage | None = None
+    """The run that the store holds, and the output that led to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

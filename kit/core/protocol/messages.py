@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from kit.core.protocol.duties import Command, Duty
 from kit.core.protocol.elements import DataElement
 from kit.core.protocol.events import OperatorEventLost
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
@@ -158,6 +159,8 @@ class DeployTask(TaskMessage):
 
     restore: TaskRestore | None
     recovers_channels: bool = False
+    lineage: Lineage | None = None
+    """The run, and the output that led to it; None for the first run of the job, named after the job's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

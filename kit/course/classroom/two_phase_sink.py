@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.snapshots import Effect
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import WANTED, letters, output, reached_in_time, walked
@@ -122,7 +123,7 @@ class SinkBench:
     sends the rows behind that checkpoint again.
     """
 
-    operator_id, job_id, name, task, subtask = "out", "letters", "out", "out/0", 0
+    operator_id, name, task, subtask, lineage = "out", "out", "out/0", 0, Lineage("letters")
     processing_time_ms = 0
 
     def __init__(

@@ -10,7 +10,8 @@ The records of a job:
 
     checkpoints/0000000000000000012    a completed checkpoint: where its `_metadata` is, and who owns it
     checkpointID                       the next id; no id is allocated twice, whatever driver asks
-    run                                the first id of this run of the job; how it ended, if it has, and what stays
+    run                                the first id of this run of the job; its name, and the output that led to it;
+                                       how it ended, if it has, and what stays
     parallelism                        the parallelism that the user has requested from this run
     leader                             the driver that leads the job, with its fencing token; with files these two are
                                        the name of the directory that the other records are in
@@ -40,6 +41,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
+from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.properties import RecoveryClaimMode
 from kit.core.protocol.stored import JobResult, StoredCheckpoint
 from kit.files.stores.errors import InconsistentStoreError, LeadershipLostError, StoreError
@@ -84,11 +86,18 @@ class CheckpointStore(Protocol):
     coordinator's counter is its `checkpointIdCounter`.
     """
 
-    def begin(self, *, recover: bool, driver: str = "") -> str:
-        """Make this driver the leader; with `recover` it resumes the run in the store, else it starts one.
+    def begin(self, *, recover: bool, driver: str = "", run: str = "") -> str:
+        """Make this driver the leader; with `recover` it resumes the run in the store, else it starts one named `run`.
 
         `driver` is its name in the errors of others. Returns the status in which that run has ended, "" if it has not.
         """
+
+    def lineage(self) -> Lineage | None:
+        """Return the run that the store holds, and the output that led to it; None if it does not know."""
+
+    def resume_from(self, covered: CoveredOutput) -> None:
+        """Record the output that the snapshot covers from which the run resumes."""
+        return
 
     def leads(self) -> Leader | None:
         """Return the driver that leads an unfinished run, or None if no run is unfinished."""
@@ -146,8 +155,11 @@ class MemoryStore(CheckpointStore):
         self._next_id = next_id
         self._first_id = next_id if first_id is None else first_id
 
-    def begin(self, *, recover: bool, driver: str = "") -> str:
+    def begin(self, *, recover: bool, driver: str = "", run: str = "") -> str:
         return ""
+
+    def lineage(self) -> Lineage | None:
+        return None
 
     def leads(self) -> Leader | None:
         return None
@@ -218,10 +230,12 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of a job: its lowest checkpoint id, and how it has ended, if it has."""
+    """One execution of a job: its lowest checkpoint id, how it has ended, if it has, and its lineage."""
 
     first_id: int
     result: JobResult | None = None
+    name: str = ""
+    before: CoveredOutput | None = None
 
     @property
     def status(self) -> str:
@@ -235,7 +249,7 @@ class DurableStore(CheckpointStore):
     def __init__(self, records: Records) -> None:
         self.records = records
 
-    def begin(self, *, recover: bool, driver: str = "") -> str:
+    def begin(self, *, recover: bool, driver: str = "", run: str = "") -> str:
         """Take the leadership and resume the run in the store, or start one.
 
         Raises StoreError, and leaves the leader alone, if an unfinished run would be started again over its own
@@ -243,15 +257,26 @@ class DurableStore(CheckpointStore):
         """
         self._check_beginning(self._run(), recover=recover)
         self.records.lead(driver)
-        run = self._run()
-        if self._check_beginning(run, recover=recover):
-            assert run is not None
-            return run.status
-        self._want_nothing()  # first: a driver that dies after the next line has begun the run
-        if run is None or run.status:
-            first_id = int(self.records.update(COUNTER, lambda data: str(self._id_or_first(run, data)).encode()))
-            self._write_run(Run(first_id))
+        found = self._run()
+        if self._check_beginning(found, recover=recover):
+            assert found is not None
+            return found.status
+        self._want_nothing()  # first: a driver that dies after the next lines has begun the run
+        if found is None or found.status:
+            first_id = int(self.records.update(COUNTER, lambda data: str(self._id_or_first(found, data)).encode()))
+        else:
+            first_id = found.first_id
+        self._write_run(Run(first_id, name=run))
         return ""
+
+    def lineage(self) -> Lineage | None:
+        run = self._run()
+        return None if run is None or not run.name else Lineage(run.name, run.before)
+
+    def resume_from(self, covered: CoveredOutput) -> None:
+        run = self._run()
+        assert run is not None, "the run has begun"
+        self._write_run(replace(run, before=covered))
 
     def _check_beginning(self, run: Run | None, *, recover: bool) -> bool:
         """Return True if the new driver resumes the run. Raises StoreError if it may not start."""
@@ -327,7 +352,8 @@ class DurableStore(CheckpointStore):
             self.records.remove(PARALLELISM)
 
     def end(self, result: JobResult) -> None:
-        self._write_run(Run(self.ids().start, result))
+        run = self._run() or Run(self.ids().start)
+        self._write_run(replace(run, result=result))
         self._want_nothing()
 
     def result(self) -> JobResult | None:
@@ -360,13 +386,16 @@ class DurableStore(CheckpointStore):
             return None
         try:
             fields = json.loads(data)
-            return Run(int(fields["first_id"]), _result_in(fields))
+            return Run(int(fields["first_id"]), _result_in(fields), str(fields.get("name", "")), _covered_in(fields))
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{self._where(RUN)} cannot be read ({error}): {data[:80]!r}") from error
 
     def _write_run(self, run: Run) -> None:
+        fields: dict[str, Any] = {"first_id": run.first_id, "status": run.status, "name": run.name}
+        if run.before is not None:
+            fields["before"] = run.before.encode()
         result = {} if run.result is None else {name: value for name, value in asdict(run.result).items() if value}
-        self.records.write(RUN, json.dumps({"first_id": run.first_id, "status": run.status} | result).encode())
+        self.records.write(RUN, json.dumps(fields | result).encode())
 
     def __repr__(self) -> str:
         return f"DurableStore({self.records!r})"
@@ -380,6 +409,12 @@ def _result_in(fields: Mapping[str, Any]) -> JobResult | None:
     return JobResult(
         str(fields["status"]), str(fields.get("savepoint", "")), tuple(map(int, keep)), tuple(map(str, shared))
     )
+
+
+def _covered_in(fields: Mapping[str, Any]) -> CoveredOutput | None:
+    """Return the output that led to a run, None if it started from scratch. Raises TypeError, ValueError."""
+    text = fields.get("before")
+    return None if text is None else CoveredOutput.decode(text)
 
 
 def _entry(checkpoint_id: int) -> str:

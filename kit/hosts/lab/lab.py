@@ -38,7 +38,7 @@ from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
 from kit.core.protocol.words import Word
 from kit.core.trace.trace import Trace
 from kit.files.given import directory_given, flag_given, path_given
-from kit.files.output import output_at_risk
+from kit.files.output_checks import output_at_risk
 from kit.hosts.lab.by_words import chosen
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.conditions import Condition, condition_of
@@ -48,7 +48,7 @@ from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.fault_verbs import Faults
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.look import Look
-from kit.hosts.lab.opening import checked_choice, checked_seed, job_graph, open_edge
+from kit.hosts.lab.opening import checked_choice, checked_seed, job_graph, open_edge, run_name
 from kit.hosts.lab.past import Past
 from kit.hosts.lab.progress import Progress
 from kit.hosts.lab.recordings.following import LEAVE, Follow, LeaveRecording, follow, world_of_recording
@@ -146,17 +146,18 @@ class Lab(Asking):
         scheduler: Scheduler | None = None,
         parts: Parts | None = None,
     ) -> None:
+        graph, before = for_the_lab(job_graph(job, parts)), _edge_of(after)
         start = StartJob(
             restore_path=directory_given("restore_path", restore_path),
             allow_non_restored_state=flag_given("allow_non_restored_state", allow_non_restored_state),
             claim_mode=checked_choice(RecoveryClaimMode, "claim_mode", claim_mode),
             later_output=checked_choice(LaterOutput, "later_output", later_output),
             recover=flag_given("recover", recover),
+            run=run_name(graph, before),
         )
-        graph = for_the_lab(job_graph(job, parts))
         if risk := output_at_risk(graph):
             warnings.warn(LabWarning(risk), stacklevel=3)  # the decorator `takes` is between this frame and the caller
-        self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, scheduler)
+        self._open(World(graph, open_edge(graph, start, hooks, before)), seed, scheduler)
         self._do(start)
 
     def _open(self, world: World, seed: int, scheduler: Scheduler | None) -> None:

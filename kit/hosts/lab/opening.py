@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from kit.core.protocol.events import StartJob
 from kit.files.given import Choice, no_job, one_of
 from kit.files.memory import MemoryFiles
-from kit.files.output import MemoryOutput, begin_new_output, check_new_output
+from kit.files.memory_output import MemoryOutput
+from kit.files.output_checks import begin_new_output, check_new_output, free_run_name
 from kit.hosts.lab.errors import LabError, whole_number
 from kit.hosts.lab.recordings.snapshot_on_disk import Before
 from kit.hosts.lab.world.edge import LabEdge
@@ -28,6 +29,11 @@ def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
     return job.checked_to_act().with_parts(parts)
 
 
+def run_name(job: JobGraph, before: LabEdge | None) -> str:
+    """Return a name for the run that comes after the lab that had `before`."""
+    return job.job_id if before is None else free_run_name(job, before.output)
+
+
 def open_edge(
     job: JobGraph, start: StartJob, hooks: Sequence[MasterHook], before: LabEdge | Before | None, checkpoints: str = ""
 ) -> LabEdge:
@@ -37,7 +43,7 @@ def open_edge(
     files = MemoryFiles() if before is None else before.files.copy()
     output = MemoryOutput() if before is None else before.output.copy()
     edge = LabEdge(job, MasterHooks(hooks), files, output, checkpoints=checkpoints)
-    output.begin_run(edge.lineage)
+    edge.for_job.begin_run(start.run or job.job_id)
     if start.restore_path is None and not start.recover:
         durable = job.settings.checkpoint.is_durable
         (check_new_output if durable else begin_new_output)(job, output)

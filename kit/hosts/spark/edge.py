@@ -1,9 +1,9 @@
 """The external storage of a job on Spark: its checkpoint directory and the output of its sinks.
 
 Every slot and the driver must reach both directories: on one machine any directory will do, on several it must be
-shared. Rows of a `CollectSink` go to a directory that this process keeps for the run, or for all drivers of a job with
-a durable store. The directory is deleted when the process ends, or earlier, once its rows can no longer be read or
-restored.
+shared. Rows of a `CollectSink` go to a directory that this process keeps for the driver. It begins with links to the
+rows that led to the run. The directory is deleted when the process ends, or earlier, once its rows can no longer be
+read or restored.
 """
 
 from __future__ import annotations
@@ -14,22 +14,31 @@ import os
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.properties import Durability
 from kit.core.protocol.snapshots import Effect
 from kit.files.entropy import entropy_of
 from kit.files.local_state import LocalState
-from kit.files.output import Output, lineage_of, rows_of_parts, sink_called, sinks
+from kit.files.output import Output, rows_of_parts, sink_called, sinks
 from kit.files.storage import CheckpointStorage
 from kit.hosts.spark.temporary import locked_directory, remove_directory, temporary_directory
 from kit.stream.connectors import disk, files
+from kit.stream.connectors.discarded_output import discarded
 from kit.stream.connectors.files_in_progress import FilesInProgress
+from kit.stream.connectors.part_names import (
+    STAGING,
+    PublishedName,
+    StagedName,
+    in_progress_since,
+    writer_and_checkpoint,
+)
 from kit.stream.connectors.publication_records import lone_records
 from kit.stream.connectors.sink import MEMORY, Sink
 from kit.stream.graph.job_graph import JobGraph
@@ -63,12 +72,12 @@ class SparkOutput(Output):
     def end_writing(self) -> None:
         self.in_progress.close()
 
-    def sweep_in_progress(self, sink: Sink, job_id: str, before: int) -> None:
+    def sweep_in_progress(self, sink: Sink, writer: str, before: int) -> None:
         """Delete the in-progress and pending files of processes that were killed."""
         path = self.place(sink.path)
-        since = {name: sink.in_progress_since(name) for name in files.staged_files(path, job_id)}
+        since = {name: in_progress_since(name) for name in files.staged_files(path, writer)}
         old = [name for name, checkpoint_id in since.items() if checkpoint_id is not None and checkpoint_id < before]
-        files.remove_staged(path, job_id, old)
+        files.remove_staged(path, writer, old)
 
     def stage(self, effect: Effect) -> None:
         if effect.pending:
@@ -86,70 +95,85 @@ class SparkOutput(Output):
     def drop(self, effects: Iterable[Effect]) -> None:
         files.drop(self._placed(effect) for effect in effects if not self.in_progress.drop(effect.staged))
 
-    def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
+    def sweep(self, sink: Sink, writer: str, orphans: Collection[int]) -> None:
         """Delete output that will never be published, finished or not. Keep the records of published output."""
         path = self.place(sink.path)
-        staged = set(files.staged_files(path, job_id))
-        staged -= lone_records(staged)
-        files.remove_staged(path, job_id, [name for name in staged if sink.staged_by(name) in orphans])
+        names = set(files.staged_files(path, writer))
+        staged = {name: StagedName.parse(name) for name in names - lone_records(names)}
+        files.remove_staged(path, writer, [name for name, of in staged.items() if of and of.staged_by in orphans])
 
-    def forget_published(self, sink: Sink, job_id: str, checkpoints: range, keep: Collection[int] = ()) -> None:
+    def forget_published(self, sink: Sink, writer: str, checkpoints: range, keep: Collection[int] = ()) -> None:
         path = self.place(sink.path)
-        records = {name: sink.staged_by(name) for name in lone_records(files.staged_files(path, job_id))}
-        files.remove_staged(
-            path, job_id, [name for name, by in records.items() if by in checkpoints and by not in keep]
-        )
+        records = {name: StagedName.parse(name) for name in lone_records(files.staged_files(path, writer))}
+        old = [name for name, of in records.items() if of and of.staged_by in checkpoints and of.staged_by not in keep]
+        files.remove_staged(path, writer, old)
 
-    def taken_away(self, sink: Sink, job_id: str, after: int) -> int:
+    def taken_away(self, sink: Sink, covered: CoveredOutput) -> int:
         path = self.place(sink.path)
         published = {name.rpartition("/")[2] for name in files.published_files(path)}
-        records = files.records_of_published(path, job_id)
-        parts = {final: sink.staged_part(staged) for staged, final in records.items() if final not in published}
-        return sum(part is not None and part > after for part in parts.values())
+        gone = {
+            final
+            for writer in filter(covered.is_of, files.writers(path))
+            for final in files.records_of_published(path, writer).values()
+            if final not in published
+        }
+        parts = filter(None, map(PublishedName.parse, gone))
+        return sum(not covered.includes(part.writer, part.checkpoint_id) for part in parts)
 
     def published_files(self, sink: Sink) -> list[str]:
         return files.published_files(self.place(sink.path))
 
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
-        files.delete_published(self.place(sink.path), names)
+        files.delete_published(self.place(sink.path), names, durable=self.syncs)
 
-    def cover(self, location: str, checkpoint_id: int) -> None:
+    def discarded(self, sink: Sink) -> dict[str, int]:
+        return discarded(self.place(sink.path))
+
+    def writers(self, sinks: Iterable[Sink]) -> set[str]:
+        found = set(chain.from_iterable(_collected_runs.values()))
+        for sink in sinks:
+            path = self.place(sink.path)
+            published = filter(None, map(PublishedName.parse, files.published_files(path)))
+            found |= {*files.writers(path), *(part.writer for part in published), *discarded(path)}
+        return found
+
+    def cover(self, location: str) -> None:
         if self.collected:
-            _covered[location] = self.collected, checkpoint_id
+            _covered[location] = self.collected
 
     def uncover(self, location: str) -> None:
         _covered.pop(location, None)
 
-    def begin_with(self, location: str, checkpoint_id: int | None) -> None:
-        """Start with the collected rows that the snapshot covers."""
+    def begin(self, lineage: Lineage, *, resumed: bool = False) -> None:
+        """Start with links to the rows that led to the run, as far as this process has collected them."""
         if not self.collected:
             return
-        if location not in _covered:
+        earlier = set() if lineage.before is None else {each.run for each in lineage.before.runs if not each.kept}
+        here = self._link_rows(earlier | {lineage.run}, lineage)
+        if not earlier <= here or (resumed and lineage.run not in here):
             logger.warning(
-                "%s was written in another process, and the rows that a CollectSink had collected there are gone: "
-                "output() has those from now on; a ParquetSink keeps all",
-                location,
+                "rows that a CollectSink had collected before this run, in another process, are gone: output() has "
+                "those from now on; a ParquetSink keeps all"
             )
-            _note_gone_rows(self.collected)
-        collected, checkpoint_id = _covered.get(location, ("", -1))
-        for name in _files_below(self.collected) - {GONE}:
-            if collected != self.collected or not Sink.is_covered(name, checkpoint_id):
-                os.unlink(f"{self.collected}/{name}")
-        if collected not in ("", self.collected):
-            self._link(collected, checkpoint_id)
+            Path(self.collected, GONE).touch()
+        _collected_runs[self.collected] = earlier | {lineage.run}
 
-    def _link(self, collected: str, checkpoint_id: int) -> None:
-        """Link to the rows that another run has collected up to a checkpoint.
+    def _link_rows(self, runs: set[str], lineage: Lineage) -> set[str]:
+        """Link to the rows that led to this run, and return the runs whose rows are here, out of `runs`.
 
-        That run may still be running: rows that it publishes meanwhile move from the staged files to the published
+        Such a run may still be running: rows that it publishes meanwhile move from the staged files to the published
         ones, so published files are listed last.
         """
-        for staged in (True, False):
-            for name in _files_below(collected):
-                if (files.STAGING in name) == staged and Sink.is_covered(name, checkpoint_id):
-                    os.makedirs(os.path.dirname(f"{self.collected}/{name}"), exist_ok=True)
-                    with contextlib.suppress(FileNotFoundError):
-                        os.link(f"{collected}/{name}", f"{self.collected}/{name}")
+        sources = [directory for directory, held in _collected_runs.items() if held & runs]
+        for directory in sources:
+            for staged in (True, False):
+                for name in _files_below(directory):
+                    part = writer_and_checkpoint(name)
+                    if part is not None and (STAGING in name) == staged and lineage.led_to(*part):
+                        os.makedirs(os.path.dirname(f"{self.collected}/{name}"), exist_ok=True)
+                        with contextlib.suppress(FileNotFoundError, FileExistsError):
+                            os.link(f"{directory}/{name}", f"{self.collected}/{name}")
+        return runs & set(chain.from_iterable(_collected_runs[directory] for directory in sources))
 
     def _lasts(self, effect: Effect) -> bool:
         """Return True if the rows must survive a power failure. Collected rows end with this process anyway."""
@@ -242,33 +266,22 @@ def _try_to_write(directory: str) -> None:
     system.delete_file(probe)
 
 
-_covered: dict[str, tuple[str, int]] = {}
-"""For each snapshot of this process's jobs, by location: where the rows that it covers are, and its checkpoint id."""
+_covered: dict[str, str] = {}
+"""For each snapshot of this process's jobs, by location: the directory of the rows that were collected before it."""
+_collected_runs: dict[str, set[str]] = {}
+"""For each directory of collected rows: the runs whose rows it has."""
 
 
-def collected_directory(job: JobGraph, storage: CheckpointStorage) -> str:
-    """Return the directory in which a run of the job collects rows; "" if no sink collects."""
-    if not any(sink.path.startswith(MEMORY) for sink in sinks(job)):
-        return ""
-    lineage = lineage_of(job, storage)
-    return _of_lineage(lineage) if lineage else temporary_directory(COLLECTED)
-
-
-@cache
-def _of_lineage(lineage: str) -> str:
-    directory = temporary_directory(COLLECTED)
-    _note_gone_rows(directory)
-    return directory
-
-
-def _note_gone_rows(directory: str) -> None:
-    """Record that checkpoints may refer to rows that were collected in another process."""
-    Path(directory, GONE).touch()
+def collected_directory(job: JobGraph) -> str:
+    """Return a directory in which a driver of the job collects rows; "" if no sink collects."""
+    collects = any(sink.path.startswith(MEMORY) for sink in sinks(job))
+    return temporary_directory(COLLECTED) if collects else ""
 
 
 def forget_collected(collected: str) -> None:
-    """Delete the rows that a run has collected, unless a snapshot covers them."""
-    if not any(directory == collected for directory, _ in list(_covered.values())):
+    """Delete the rows that a driver has collected, unless a snapshot covers them."""
+    if collected not in list(_covered.values()):
+        _collected_runs.pop(collected, None)
         remove_directory(collected)
 
 

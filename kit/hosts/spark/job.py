@@ -53,7 +53,7 @@ from kit.files.given import (
 )
 from kit.files.job_failed import JobFailedError
 from kit.files.onlooker import in_notebook, progress_is_off
-from kit.files.output import begin_new_output, check_new_output, output_at_risk
+from kit.files.output_checks import begin_new_output, check_new_output, free_run_name, output_at_risk
 from kit.hosts.spark.console import PATIENCE_S, say, waiting
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.driver.driver_settings import DriverSettings
@@ -68,6 +68,7 @@ from kit.hosts.spark.edge import (
 )
 from kit.hosts.spark.frames import staged
 from kit.hosts.spark.look import SparkFaults, SparkLook, path_of
+from kit.hosts.spark.output_locks import OutputInUseError, OutputLocks, owner_of, shared_output
 from kit.hosts.spark.progress import Progress, show_progress
 from kit.hosts.spark.signals import end_in_order, keep_jobs_on_interrupt
 from kit.hosts.spark.slot.slot import SlotTicket
@@ -165,10 +166,8 @@ class SparkJob(Asking):
         storage = open_storage(graph, directory or str(self._temporary))
         self.job, self._staging = staged(graph, storage, self._start)
         self.spark = self.spark or (None if self._staging is None else self._staging.session)
-        collected = collected_directory(self.job, storage)
-        self._output = SparkOutput(collected, self.job.settings.checkpoint.durability is Durability.FSYNC)
-        if collected and not self.job.settings.checkpoint.is_durable:
-            weakref.finalize(self, forget_collected, collected).atexit = False
+        self._output = self._open_output()
+        self._locks = OutputLocks(self.job, owner_of(self.job, storage))
         self._sockets = ""
         self._recording = temporary_directory("recording-") if record is True else ""
         """The directory that is deleted with the job; a recording in a user's directory stays."""
@@ -183,6 +182,7 @@ class SparkJob(Asking):
             settings=settings,
             recording=self._recording or _kept_recording(record),
             staging=self._staging,
+            locks=self._locks,
         )
         self._asked: dict[int, Future[CompleteRequest]] = {}  # those sent without waiting for the answer, by number
         self._uses_spark = launch is None
@@ -193,6 +193,12 @@ class SparkJob(Asking):
         self._at_exit: Callable[[], None] | None = None
         self.started_s = 0.0
         """The wall-clock time of `start`, in seconds since 1970."""
+
+    def _open_output(self) -> SparkOutput:
+        settings, collected = self.job.settings.checkpoint, collected_directory(self.job)
+        if collected and not settings.is_durable:  # else a later driver may come for the rows
+            weakref.finalize(self, forget_collected, collected).atexit = False
+        return SparkOutput(collected, settings.durability is Durability.FSYNC)
 
     def _launch(self, ticket: SlotTicket, ended: Callable[[str], None]) -> SparkGang:
         from kit.hosts.spark.driver.gang import SparkGang
@@ -218,33 +224,37 @@ class SparkJob(Asking):
 
     # --- its life -------------------------------------------------------------------------------------------------
 
-    def start(self) -> SparkJob:
+    def start(self, *, replace: bool = False) -> SparkJob:
         """Submit the job to Spark and return without waiting for the workers. A job can be started only once.
 
         Raises JobFailedError in these cases: something in the job cannot be sent to Spark's workers; the session cannot
         run it, or has too few slots (then it may be started again); `restore_path` is missing or does not fit; splits
-        cannot be listed. Raises FileExistsError, before anything is run or deleted, if a sink's
-        directory holds rows of another run.
+        cannot be listed. Raises FileExistsError, before anything is run or deleted, if a sink's directory holds rows of
+        another run, or if a running job writes to it (OutputInUseError). With `replace`, running jobs of this process
+        that do so are cancelled first.
         """
+        flag_given("replace", replace)
         if self._started:
             raise RuntimeError(f"job {self.job.name} was started before: make a new SparkJob to run it again")
-        others = started()
         try:
             self._check()
         except JobFailedError as error:
             self._not_started = str(error)
             raise
-        if self._begins_anew and not self.job.settings.checkpoint.is_durable:
-            begin_new_output(self.job, self._output)  # with a durable store later: it may be of a run that can resume
-        if self._staging is not None:
-            self._staging.begin()
+        try:
+            self._take_output(replace=replace)
+            self._begin_output()
+        except BaseException:
+            self._locks.release()
+            raise
+        others = started()
         if risk := output_at_risk(self.job):
             logger.warning("%s", risk)
         self._not_started = ""
         self._started = True
         self.started_s = time.time()
         self._sockets = temporary_directory("sockets-")
-        self._driver.start()
+        self._driver.start(self._start.run)
         remember(self)
         self._at_exit = _close_at_exit(weakref.ref(self))
         self._driver.tell(self._start)
@@ -254,17 +264,56 @@ class SparkJob(Asking):
         return self
 
     @property
+    def output_owner(self) -> str:
+        """The name under which it locks its output: that of other drivers of the same job, with a durable store."""
+        return self._locks.owner
+
+    def _take_output(self, *, replace: bool) -> None:
+        """Lock the directories of the sinks, which hold nothing that this run may not be mixed with.
+
+        Raises OutputInUseError if a running job writes to one of them and FileExistsError for rows of another run,
+        before any job is ended.
+        """
+        # Of drivers with one owner, the store tells which one leads.
+        in_the_way = [job for job in started() if job.output_owner != self.output_owner]
+        in_the_way = [job for job in in_the_way if shared_output(self.job, job.job)]
+        if in_the_way and not replace:
+            first = in_the_way[0]
+            raise OutputInUseError(
+                f"{shared_output(self.job, first.job)} is being written by job {first.job.name!r}, which runs in this "
+                f"process: rows of both jobs would be mixed. End it first: kit.running()[{started().index(first)}]"
+                ".cancel(), or have this start cancel it: start(replace=True)"
+            )
+        if not in_the_way:
+            self._locks.acquire()
+        if self._begins_anew:
+            check_new_output(self.job, self._output)
+        for job in in_the_way:
+            job.close()
+        if in_the_way:
+            self._locks.acquire()
+
+    def _begin_output(self) -> None:
+        """Name the run, and prepare what it writes to and reads from."""
+        is_durable = self.job.settings.checkpoint.is_durable
+        is_named_after_job = self._start.restore_path is None and not is_durable
+        run = free_run_name(self.job, self._output) if is_named_after_job else uuid4().hex
+        self._start = replace(self._start, run=run)
+        if self._begins_anew and not is_durable:
+            begin_new_output(self.job, self._output)  # with a durable store later: it may be of a run that can resume
+        if self._staging is not None:
+            self._staging.begin()
+
+    @property
     def _begins_anew(self) -> bool:
         return self._start.restore_path is None and not self._start.recover
 
     def _check(self) -> None:
-        """Raise JobFailedError if the job could not run, FileExistsError if its output would mix with another run's."""
+        """Raise JobFailedError if the job could not run."""
         from kit.hosts.spark.portable import not_portable
 
         if not self._start.recover:
             self._driver.check_not_led()
-        if self._begins_anew:
-            check_new_output(self.job, self._output)
         if problem := not_portable(self.job):
             raise JobFailedError(problem)
         end_in_order()

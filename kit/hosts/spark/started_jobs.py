@@ -28,6 +28,13 @@ class StartedJob(Protocol):
         """True if it holds no resources any more."""
 
     @property
+    def output_owner(self) -> str:
+        """The name under which it locks its output."""
+
+    def close(self) -> None:
+        """End the job."""
+
+    @property
     def spark_group(self) -> str:
         """The group of its Spark jobs."""
 

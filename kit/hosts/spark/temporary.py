@@ -42,7 +42,7 @@ def locked_directory(prefix: str) -> str:
         directory = tempfile.mkdtemp(prefix=PREFIX + prefix)
         lock = Path(directory, LOCK)
         with contextlib.suppress(OSError):  # another process took it for a dead one's and removed it: try again
-            _locks[directory] = _lock(lock, os.O_CREAT)
+            _locks[directory] = lock_file(lock, os.O_CREAT)
             if lock.exists():
                 return directory
 
@@ -90,7 +90,7 @@ def _locked_of_the_dead() -> Iterator[Path]:
     """Yield the same directories; each is locked until the next."""
     for directory in _of_this_user():
         with contextlib.suppress(OSError):  # a living process holds the lock, or it is missing
-            lock = _lock(directory / LOCK)
+            lock = lock_file(directory / LOCK)
             yield directory
             os.close(lock)
 
@@ -103,8 +103,8 @@ def _of_this_user() -> Iterator[Path]:
                     yield Path(entry.path)
 
 
-def _lock(path: Path, flags: int = 0) -> int:
-    """Return an open descriptor that holds the lock until it is closed. Raises OSError if the lock is taken."""
+def lock_file(path: Path, flags: int = 0) -> int:
+    """Return an open descriptor that holds the file's lock until it is closed. Raises OSError if the lock is taken."""
     lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.properties import CheckpointProperties
 from kit.machines.coordinator.plan import CheckpointPlanCalculator
 from kit.stream.graph.execution_graph import ExecutionGraph
@@ -32,8 +33,14 @@ class CheckpointedJob:
         self.hooks = tuple(hooks)
         self.properties = CheckpointProperties.for_checkpoint(config.retention)
         """The properties of the job's own checkpoints."""
+        self.lineage: Lineage | None = None
+        """The run whose output a checkpoint covers; None as long as it is unknown, or if the job has no output."""
         self._coordinator_ids = tuple(operator_coordinators)
         self.deploy(graph)
+
+    def write_output_as(self, lineage: Lineage) -> None:
+        """Set the run whose output the checkpoints cover."""
+        self.lineage = lineage
 
     def deploy(self, graph: ExecutionGraph) -> None:
         """Set the graph that is deployed, with its parallelisms."""

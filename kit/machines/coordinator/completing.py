@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kit.core.metadata import CheckpointMetadata, MetadataError, write_metadata
+from kit.core.metadata import CheckpointMetadata, MetadataError, with_covered_output, write_metadata
 from kit.core.protocol.commands import CancelTimer, StoreCheckpoint, WriteMetadata
 from kit.core.protocol.events import CheckpointStored, CheckpointStoreFailed, MetadataFailed, MetadataWritten
 from kit.core.protocol.messages import NotifyCheckpointComplete
@@ -66,6 +66,8 @@ class CheckpointCompletion:
         assert checkpoint.location is not None
         try:
             metadata = checkpoint.finalize(self._job.operator_order)
+            if self._job.lineage is not None:
+                metadata = with_covered_output(metadata, self._job.lineage.covered_at(checkpoint.checkpoint_id))
             data = write_metadata(metadata)
         except CheckpointException as why:
             self._ledger.abort(checkpoint, why)

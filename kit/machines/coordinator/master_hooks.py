@@ -13,6 +13,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from kit.core.metadata import hook_states
 from kit.core.protocol.commands import RestoreMasterHooks, TriggerMasterHook
 from kit.core.protocol.events import MasterHookFailed, MasterHooksReset, MasterHooksRestored, MasterHookTriggered
 from kit.core.state.operator_state import MasterState
@@ -176,9 +177,9 @@ def restore_command(
 
     Raises ValueError for a state without a hook, unless `allow_unmatched`.
     """
-    if not states or not hooks:
+    by_name = {state.name: state for state in hook_states(states)}
+    if not by_name or not hooks:
         return None
-    by_name = {state.name: state for state in states}
     unmatched = [name for name in by_name if name not in hooks]
     if unmatched and not allow_unmatched:
         raise ValueError(

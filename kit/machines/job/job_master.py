@@ -67,6 +67,7 @@ from kit.machines.job.status import PHASES, JobEvent, JobStatus, Phase
 from kit.machines.job.stopping import StopWithSavepoint
 from kit.machines.job.task_restores import RestoredJob, Restoring, hold_in_flight_data, restore_job
 from kit.machines.job.task_table import TaskTable
+from kit.stream.connectors.sink import SinkSpec
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.coordinator import Payload
@@ -221,6 +222,8 @@ class JobMaster(Machine):
 
     def _start_when_all_is_known(self) -> None:
         if self._start.event is not None and not self._start.awaited and self.rescaling.has_slots():
+            if any(isinstance(operator.spec, SinkSpec) for operator in self.job.operators):
+                self.checkpoints.job.write_output_as(self._start.lineage)
             self._restore(JobEvent.KNOWN)
 
     # --- restoring and deploying ----------------------------------------------------------------------------------
@@ -313,7 +316,15 @@ class JobMaster(Machine):
         recovers_channels = hold_in_flight_data(restores.values())
         for task in self.tasks:
             restore = restores.get(task)
-            self.emit(DeployTask(task=task, attempt=self.epoch, restore=restore, recovers_channels=recovers_channels))
+            self.emit(
+                DeployTask(
+                    task=task,
+                    attempt=self.epoch,
+                    restore=restore,
+                    recovers_channels=recovers_channels,
+                    lineage=self._start.lineage,
+                )
+            )
         self.restored_path = "" if latest is None else latest.location
         self.rescaling.deployed(self.graph.parallelism)
 

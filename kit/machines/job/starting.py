@@ -20,6 +20,7 @@ from typing import assert_never
 from kit.core.metadata import read_metadata
 from kit.core.protocol import events
 from kit.core.protocol.commands import DiscardLaterOutput, EnumerateSplits, RecoverCheckpoints, ResolveSnapshot
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.properties import LaterOutput
 from kit.core.protocol.words import Word
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
@@ -50,6 +51,8 @@ class JobStart:
         self._checkpoints = checkpoints
         self._emit = emit
         self.event: events.StartJob | None = None
+        self.lineage = Lineage(graph.job_graph.job_id)
+        """The run, and the output that led to it."""
         self.awaited: set[str] = set()
 
     @property
@@ -66,6 +69,7 @@ class JobStart:
         """Send all requests that are possible at once. Raises SettingError for `recover` without a durable store."""
         durable = self._checkpoints.store.is_durable
         self.event = event
+        self.lineage = Lineage(event.run or self.lineage.run)
         if event.recover and not durable:
             raise SettingError(
                 "recover=True needs a store that outlives the driver: set CheckpointConfig(store='filesystem', "
@@ -76,14 +80,15 @@ class JobStart:
             self._emit(EnumerateSplits(operator_id=operator_id))
         if durable:
             self.awaited.add(STORE)
-            self._emit(RecoverCheckpoints(recover=event.recover, restores=event.restore_path is not None))
+            restores = event.restore_path is not None
+            self._emit(RecoverCheckpoints(recover=event.recover, restores=restores, run=self.lineage.run))
         else:
             self._resolve(event)
 
     def _resolve(self, event: events.StartJob) -> None:
         if event.restore_path is not None:
             self.awaited.add(SNAPSHOT)
-            self._emit(ResolveSnapshot(path=event.restore_path, later_output=event.later_output))
+            self._emit(ResolveSnapshot(path=event.restore_path, run=self.lineage.run, later_output=event.later_output))
 
     def take(self, event: Answer) -> None:
         """Handle an answer. Raises ValueError if the job cannot start with it.
@@ -111,6 +116,7 @@ class JobStart:
         """Take over what the last driver stored. Raises ValueError if that is impossible."""
         assert self.event is not None
         self.awaited.discard(STORE)
+        self.lineage = event.lineage or self.lineage
         self._checkpoints.restore.recover(event.checkpoints, has_ended=bool(event.status))
         if event.status:
             return
@@ -127,6 +133,7 @@ class JobStart:
         """
         assert self.event is not None
         self.awaited.discard(SNAPSHOT)
+        self.lineage = event.lineage
         try:
             metadata = read_metadata(event.metadata, event.location)[0]
             loaded = load_and_validate(
@@ -145,9 +152,9 @@ class JobStart:
             raise ValueError(f"{event.path}: {error}") from error
         if self._checkpoints.store.is_durable:
             self.awaited.add(SNAPSHOT)
-        if self.event.later_output is LaterOutput.DISCARD:
+        if self.event.later_output is LaterOutput.DISCARD and event.lineage.before is not None:
             self.awaited.add(OUTPUT)
-            self._emit(DiscardLaterOutput(location=event.location, checkpoint_id=metadata.checkpoint_id))
+            self._emit(DiscardLaterOutput(location=event.location, covered=event.lineage.before))
 
     def __repr__(self) -> str:
         return f"JobStart(awaits {', '.join(sorted(self.awaited)) or 'nothing'})"

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from kit.core.protocol.commands import DropEffects, Note, WriteRows
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import OperatorEventToCoordinator
 from kit.core.protocol.notes import LateKind
 from kit.core.protocol.snapshots import Effect, RestoredPart, SnapshotPart
@@ -56,7 +57,7 @@ class ChainOwner(Protocol):
 
     name: str
     attempt: int
-    job_id: str
+    lineage: Lineage
     vertex: ExecutionVertex
     outputs: TaskOutputs
 
@@ -199,7 +200,6 @@ class ChainLink:
         self.parallelism: int = vertex.parallelism
         self.max_parallelism: int = vertex.max_parallelism
         self.key_group_range: KeyGroupRange = vertex.key_group_range
-        self.job_id = owner.job_id
         self.current_watermark_ms = MIN_WATERMARK_MS
         self.operator_state = OperatorStateStore()
         self.restored_checkpoint_id: int | None = None
@@ -223,6 +223,11 @@ class ChainLink:
         owner = f"operator {self.name!r}" + (f" (uid {chained.uid!r})" if chained.uid else "")
         definition = StateDefinition(owner, spec.state_aspects())
         return HeapKeyedStateBackend(spec.key_type, self.key_group_range, self.max_parallelism, definition)
+
+    @property
+    def lineage(self) -> Lineage:
+        """The run, and the output that led to it."""
+        return self._owner.lineage
 
     @property
     def metrics(self) -> MetricGroup:

@@ -49,6 +49,7 @@ from kit.core.protocol.elements import (
     Watermark,
     WatermarkStatus,
 )
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.snapshots import Effect, RestoredPart
@@ -90,6 +91,7 @@ class StreamTask(Machine):
         vertex = self.vertex = graph.task(task)
         self.attempt = attempt
         self.job_id = job.job_id
+        self.lineage = Lineage(job.job_id)
         self.subtask = vertex.subtask_index
         operators = " -> ".join(operator.name for operator in vertex.vertex.operators)
         self.display_name = f"{operators} ({self.subtask + 1}/{vertex.parallelism})#{attempt - 1}"
@@ -177,6 +179,7 @@ class StreamTask(Machine):
             channel.credits_granted = self._settings.channel_credits
             self.emit(commands.GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
         self._recovers_channels = message.recovers_channels
+        self.lineage = message.lineage or self.lineage
         if message.restore is None:
             self._initialize(events.StateRead(parts=()))
             return

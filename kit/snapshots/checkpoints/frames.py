@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kit.core.metadata import CheckpointMetadata
+from kit.core.metadata import LINEAGE, CheckpointMetadata
 from kit.core.state.errors import CheckpointError
 from kit.core.state.handles import (
     ByteStreamStateHandle,
@@ -208,9 +208,10 @@ def files(metadata: CheckpointMetadata, source: StateBytes) -> pd.DataFrame:
 
 
 def master_state(metadata: CheckpointMetadata) -> pd.DataFrame:
-    """Return one row per master hook, and per operator coordinator with state."""
+    """Return one row per master hook and per operator coordinator with state, and one for the covered output."""
     rows: list[tuple[Any, ...]] = [
-        ("master hook", each.name, each.version, len(each.data), each.data) for each in metadata.master_states
+        ("lineage" if each.name == LINEAGE else "master hook", each.name, each.version, len(each.data), each.data)
+        for each in metadata.master_states
     ]
     for operator in metadata.operator_states:
         held = operator.coordinator_state

@@ -32,8 +32,10 @@ from pyarrow import fs
 from kit.core.arguments.allowed import PLACE, expect
 from kit.core.protocol.snapshots import Effect
 from kit.stream.connectors import disk
+from kit.stream.connectors.discarded_output import mark_discarded
 from kit.stream.connectors.disk import open_path
 from kit.stream.connectors.file_versions import check_unchanged, unchanged
+from kit.stream.connectors.part_names import STAGING, PublishedName, StagedName, staging_directory
 from kit.stream.connectors.partitions import is_partition, keys_of
 from kit.stream.connectors.publication_records import (
     delete_staged,
@@ -49,7 +51,6 @@ from kit.stream.operators.spec import SchemaError, column_list
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-STAGING = ".staging"
 APPEAR_WHOLE = ("s3", "gcs", "abfs")
 """Arrow's names of object stores, where an object appears in one step, and a rename is a copy and a deletion."""
 
@@ -365,11 +366,6 @@ def _groups_of(metadata: pq.FileMetaData, start: int, end: int) -> tuple[list[in
 # --- output ---------------------------------------------------------------------------------------------------------
 
 
-def staging_directory(path: str, job_id: str) -> str:
-    """Return the directory in which a job keeps output for `path` that is not visible yet."""
-    return f"{path.rstrip('/')}/{STAGING}/{file_safe(job_id)}"
-
-
 def file_safe(name: str) -> str:
     """Return a name with all characters escaped that are special in paths."""
     return quote(name, safe="").replace(".", "%2E")
@@ -496,38 +492,32 @@ def drop(effects: Iterable[Effect]) -> None:
         delete_staged(system, staged)
 
 
-def staged_files(path: str, job_id: str) -> list[str]:
-    """Return the names of the files that a job has staged for `path`, finished or not, and of its records."""
-    return sorted(info.base_name for info in disk.entries(*open_path(staging_directory(path, job_id))))
+def staged_files(path: str, writer: str) -> list[str]:
+    """Return the names of the files that a run has staged for `path`, finished or not, and of its records."""
+    return sorted(info.base_name for info in disk.entries(*open_path(staging_directory(path, writer))))
+
+
+def writers(path: str) -> list[str]:
+    """Return the runs that have staged files or records for `path`."""
+    entries = disk.entries(*open_path(f"{path.rstrip('/')}/{STAGING}"))
+    return sorted(info.base_name for info in entries if info.type == fs.FileType.Directory)
 
 
 def all_staged_files(path: str) -> dict[str, list[str]]:
-    """Return the names of the files that each job has staged for `path`, by the job's name in paths."""
-    system, staging = open_path(f"{path.rstrip('/')}/{STAGING}")
-    return {
-        job.base_name: [info.base_name for info in disk.entries(system, job.path)]
-        for job in disk.entries(system, staging)
-        if job.type == fs.FileType.Directory
-    }
+    """Return the names of the files that each run has staged for `path`, by its writer's name."""
+    return {writer: staged_files(path, writer) for writer in writers(path)}
 
 
-def records_of_published(path: str, job_id: str) -> dict[str, str]:
-    """Return the names under which jobs published what is no longer staged, by the name of the record.
-
-    `job_id` is their id, or how it begins.
-    """
-    system, staging = open_path(f"{path.rstrip('/')}/{STAGING}")
-    found: dict[str, str] = {}
-    for directory in disk.entries(system, staging):
-        if directory.base_name.startswith(file_safe(job_id)) and directory.type == fs.FileType.Directory:
-            for name in lone_records(info.base_name for info in disk.entries(system, directory.path)):
-                found[name] = recorded_name(system, f"{directory.path}/{name}")
-    return found
+def records_of_published(path: str, writer: str) -> dict[str, str]:
+    """Return the names under which a run published what is no longer staged, by the name of the record."""
+    system, directory = open_path(staging_directory(path, writer))
+    names = lone_records(info.base_name for info in disk.entries(system, directory))
+    return {name: recorded_name(system, f"{directory}/{name}") for name in names}
 
 
-def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
+def remove_staged(path: str, writer: str, names: Iterable[str]) -> None:
     """Delete staged files by name, and the directory after the last; missing ones are ignored."""
-    system, inner = open_path(staging_directory(path, job_id))
+    system, inner = open_path(staging_directory(path, writer))
     for name in sorted(names, key=lambda name: not is_record(name)):  # see `kit.stream.connectors.publication_records`
         if system.get_file_info(f"{inner}/{name}").is_file:
             disk.delete_file(system, f"{inner}/{name}")
@@ -553,11 +543,26 @@ def _published_in(system: fs.FileSystem, path: str, partition: str) -> Iterator[
             yield from _published_in(system, path, f"{name}/")
 
 
-def delete_published(path: str, names: Iterable[str]) -> None:
-    """Delete these files, and partitions in which none is left; missing ones are ignored."""
+def delete_published(path: str, names: Iterable[str], *, durable: bool = True) -> None:
+    """Delete these files, and partitions in which none is left; missing ones are ignored.
+
+    First their output is marked as discarded (`kit.stream.connectors.discarded_output`). Then their records go, since a
+    record that outlasts its file says that readers have taken the file away.
+    """
+    parts = {name: PublishedName.parse(name) for name in names}
+    known = set(filter(None, parts.values()))
+    mark_discarded(path, ((part.writer, part.checkpoint_id) for part in known), durable=durable)
+    for writer in {part.writer for part in known}:
+        records = {name: StagedName.parse(name) for name in staged_files(path, writer) if is_record(name)}
+        remove_staged(path, writer, [name for name, of in records.items() if of and of.published_by(writer) in known])
     system, inner = open_path(path)
-    for name in names:
+    for name in parts:
         if system.get_file_info(f"{inner}/{name}").is_file:
             disk.delete_file(system, f"{inner}/{name}")
-        while name := dirname(name):
-            disk.delete_if_empty(system, f"{inner}/{name}")
+    for directory in {dirname(name) for name in parts}:
+        if durable:
+            with suppress(FileNotFoundError):
+                disk.sync(system, f"{inner}/{directory}")
+        while directory:
+            disk.delete_if_empty(system, f"{inner}/{directory}")
+            directory = dirname(directory)

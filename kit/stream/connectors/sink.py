@@ -1,7 +1,7 @@
 """Sinks that publish in two phases: rows become visible when the checkpoint that covers them is complete.
 
 The rows between two barriers are a *part*, or several if there are many; each part's file has a name of its own, after
-job, subtask and checkpoint. Rows beyond what a subtask holds in memory are written to files in progress meanwhile
+run, subtask and checkpoint. Rows beyond what a subtask holds in memory are written to files in progress meanwhile
 (`kit.stream.connectors.part_writer`). At a barrier the operator stages every part that no complete checkpoint covers
 yet, so a checkpoint refers only to files that it staged itself:
 
@@ -20,8 +20,7 @@ Follows Flink's `TwoPhaseCommittingSink`, `CommitterOperator` and `FileSink`.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -32,6 +31,7 @@ from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StateRestoreError
 from kit.stream.backend.states.descriptors import ListStateDescriptor
 from kit.stream.connectors import files
+from kit.stream.connectors.part_names import PublishedName, StagedName, in_progress_name, staging_directory
 from kit.stream.connectors.part_writer import PartWriter, PendingFile, RowsToWrite
 from kit.stream.connectors.partitions import by_partition, checked_columns, file_schema, is_partition
 from kit.stream.connectors.rolling import RollingPolicy
@@ -45,11 +45,7 @@ COMMITTABLES_STATE = ListStateDescriptor(
 )
 
 MEMORY = "memory://"
-IN_PROGRESS = "in-progress-"
 MODES = ("error", "overwrite", "append")
-_FINAL_NAME = re.compile(r"part-(?P<job>.+)-\d{5,}-(?P<part>\d{6,})(?:_\d{5,})?\.parquet")
-_STAGED_NAME = re.compile(r"part-(?P<subtask>\d+)-(?P<part>\d+)(?:_(?P<number>\d+))?(?:-in-(?P<again>\d+))?\.parquet")
-_IN_PROGRESS_NAME = re.compile(rf"{IN_PROGRESS}\d+-(?P<since>\d+)-\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,24 +83,17 @@ class Sink:
         facts = {"path": self.path, "mode": self.mode, "partition_by": ", ".join(self.partition_columns)}
         return described_html(type(self).__name__, facts)
 
-    def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int, number: int = 0) -> str:
-        """Return the file in which a checkpoint stages the rows that end with checkpoint `part`'s barrier.
+    def staged_path(self, writer: str, name: StagedName) -> str:
+        """Return the path of a file that a run stages."""
+        return f"{staging_directory(self.path, writer)}/{name}"
 
-        `number` tells the files apart that end with one barrier.
-        """
-        again = "" if part == checkpoint_id else f"-in-{checkpoint_id}"
-        which = f"_{number}" if number else ""
-        return f"{files.staging_directory(self.path, job_id)}/part-{subtask}-{part}{which}{again}.parquet"
-
-    def path_in_progress(self, job_id: str, subtask: int, since: int, number: int) -> str:
+    def path_in_progress(self, writer: str, subtask: int, since: int, number: int) -> str:
         """Return the file for rows that no barrier has ended yet; the last barrier was that of checkpoint `since`."""
-        return f"{files.staging_directory(self.path, job_id)}/{IN_PROGRESS}{subtask}-{since}-{number}.parquet"
+        return f"{staging_directory(self.path, writer)}/{in_progress_name(subtask, since, number)}"
 
-    @staticmethod
-    def in_progress_since(name: str) -> int | None:
-        """Return the checkpoint after which such a file was begun; None for a file of another kind."""
-        found = _IN_PROGRESS_NAME.match(name)
-        return int(found["since"]) if found else None
+    def published_path(self, name: PublishedName, partition: str = "") -> str:
+        """Return the file in which rows are published; `partition` is "" or ends in a slash."""
+        return f"{self.path.rstrip('/')}/{partition}{name}"
 
     def check(self, schema: pa.Schema, operator: str) -> None:
         """Raise SchemaError for a column of the files that cannot be written here."""
@@ -115,88 +104,19 @@ class Sink:
         A checkpoint may come from a stranger, and the files it names are renamed and deleted.
         """
         directory, name = staged.rpartition("/")[::2]
-        job = directory.rpartition("/")[2]
-        is_staged = directory == f"{self.path.rstrip('/')}/{files.STAGING}/{job}" and job not in ("", ".", "..")
+        writer = directory.rpartition("/")[2]
+        is_staged = directory == staging_directory(self.path, writer) and writer not in ("", ".", "..")
         root = f"{self.path.rstrip('/')}/"
         partition, slash, part = final.removeprefix(root).rpartition("/")
-        is_final = final.startswith(root) and is_partition(partition + slash) and self.is_part(part)
-        if not (is_staged and self.staged_by(name) is not None and is_final):
+        is_published = (
+            final.startswith(root) and is_partition(partition + slash) and PublishedName.parse(part) is not None
+        )
+        if not (is_staged and StagedName.parse(name) is not None and is_published):
             raise StateRestoreError(
                 f"the checkpoint is to publish {staged!r} as {final!r}, and the sink writes to {self.path!r}: restore "
                 "the job with the directory that this sink had when the checkpoint was taken, and change it with the "
                 "next run; if it had this one, the checkpoint was tampered with"
             )
-
-    @staticmethod
-    def is_part(path: str) -> bool:
-        """Return True if a sink publishes files with such names."""
-        return Sink.published_part(path) is not None
-
-    @staticmethod
-    def is_part_of(path: str, job_ids: Iterable[str]) -> bool:
-        """Return True if a sink of one of these jobs does; the ids may be only the beginnings of such."""
-        own = tuple(f"part-{files.file_safe(each)}" for each in job_ids)
-        return Sink.is_part(path) and path.rpartition("/")[2].startswith(own)
-
-    @staticmethod
-    def staged_by(name: str) -> int | None:
-        """Return the checkpoint that staged the file of this name; None for a file that no sink has staged."""
-        found = _STAGED_NAME.match(name)
-        return int(found["again"] or found["part"]) if found else None
-
-    @staticmethod
-    def is_covered(path: str, checkpoint_id: int) -> bool:
-        """Return True if a sink had staged or published this file when its job took checkpoint `checkpoint_id`."""
-        by = Sink.published_part(path)
-        by = Sink.staged_by(path.rpartition("/")[2]) if by is None else by
-        return by is not None and by <= checkpoint_id
-
-    @staticmethod
-    def published_part(path: str) -> int | None:
-        """Return the checkpoint at whose barrier the rows in a published file ended; None if no sink published it."""
-        found = _FINAL_NAME.fullmatch(path.rpartition("/")[2])
-        return int(found["part"]) if found else None
-
-    @staticmethod
-    def staged_part(name: str) -> int | None:
-        """Return the checkpoint at whose barrier the rows in a staged file ended; None if no sink has staged it."""
-        found = _STAGED_NAME.match(name)
-        return int(found["part"]) if found else None
-
-    def final_path(self, job_id: str, subtask: int, part: int, number: int = 0, partition: str = "") -> str:
-        """Return the file in which these rows are published; `partition` is "" or ends in a slash."""
-        name = _final_name(files.file_safe(job_id), subtask, part, number)
-        return f"{self.path.rstrip('/')}/{partition}{name}"
-
-    @staticmethod
-    def complete_parts(published: Iterable[str], staged: Mapping[str, Iterable[str]]) -> dict[str, int]:
-        """Return, for each job, the last checkpoint up to which all its rows in a directory are published.
-
-        `published` are the published files. `staged` has, for each job, the names of its staged files,
-        listed after the published ones. Jobs are named as in the names of files.
-        """
-        known = {path.rpartition("/")[2] for path in published}
-        complete: dict[str, int] = {}
-        for found in filter(None, map(_FINAL_NAME.fullmatch, known)):
-            complete[found["job"]] = max(complete.get(found["job"], 0), int(found["part"]))
-        for job, names in staged.items():
-            for found in filter(None, map(_STAGED_NAME.fullmatch, names)):
-                part = int(found["part"])
-                final = _final_name(job, int(found["subtask"]), part, int(found["number"] or 0))
-                if part <= complete.get(job, 0) and final not in known:
-                    complete[job] = part - 1
-        return complete
-
-    @staticmethod
-    def job_and_part(path: str) -> tuple[str, int] | None:
-        """Return the job that published a file, as its name says, and the checkpoint at which the rows ended."""
-        found = _FINAL_NAME.fullmatch(path.rpartition("/")[2])
-        return (found["job"], int(found["part"])) if found else None
-
-
-def _final_name(job: str, subtask: int, part: int, number: int) -> str:
-    which = f"_{number:05d}" if number else ""
-    return f"part-{job}-{subtask:05d}-{part:06d}{which}.parquet"
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,7 +321,7 @@ class SinkOperator(Operator):
     def _new_path(self) -> str:
         self._begun += 1
         context = self.context
-        return self._spec.sink.path_in_progress(context.job_id, context.subtask, self._since, self._begun)
+        return self._spec.sink.path_in_progress(context.lineage.writer, context.subtask, self._since, self._begun)
 
     def snapshot_state(self, checkpoint_id: int) -> None:
         """Stage every part that no complete checkpoint covers, and record what this checkpoint must publish."""
@@ -442,13 +362,16 @@ class SinkOperator(Operator):
             if part.file.table is not None:
                 self._parts[index] = part._replace(file=self._writer.written(part.file))
 
+    def _staged_name(self, part: StagedPart, staged_by: int) -> StagedName:
+        return StagedName(self.context.subtask, part.checkpoint_id, staged_by, part.number)
+
     def _final_path(self, part: StagedPart) -> str:
-        context = self.context
-        return self._spec.sink.final_path(context.job_id, context.subtask, *part[:2], part.file.bucket)
+        name = self._staged_name(part, part.checkpoint_id).published_by(self.context.lineage.writer)
+        return self._spec.sink.published_path(name, part.file.bucket)
 
     def _effect_of(self, part: StagedPart, checkpoint_id: int) -> Effect:
-        context, ended_at, number, file = self.context, *part
-        staged = self._spec.sink.staged_path(context.job_id, context.subtask, ended_at, checkpoint_id, number)
+        context, file = self.context, part.file
+        staged = self._spec.sink.staged_path(context.lineage.writer, self._staged_name(part, checkpoint_id))
         return Effect(context.operator_id, staged, self._final_path(part), file.table, file.path)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

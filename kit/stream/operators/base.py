@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.notes import LateKind
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.handles import KeyGroupRange
@@ -63,7 +64,6 @@ class OperatorContext(Protocol):
     parallelism: int
     max_parallelism: int
     key_group_range: KeyGroupRange
-    job_id: str
     output: Output
     operator_state: OperatorStateStore
     restored_checkpoint_id: int | None
@@ -71,6 +71,10 @@ class OperatorContext(Protocol):
     """The raw state to restore, for `initialize_state`."""
     raw_outputs: RawStateOutputs
     """The raw state to write, for `snapshot_state`."""
+
+    @property
+    def lineage(self) -> Lineage:
+        """The run, and the output that led to it."""
 
     @property
     def metrics(self) -> MetricGroup:

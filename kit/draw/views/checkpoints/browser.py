@@ -174,7 +174,9 @@ class _Browser:
         hooks, channels = checkpoint.master_state, checkpoint.channel_state
         parts = [frame(properties, len(properties))]
         if len(hooks):
-            parts.append(fold("Coordinators and master hooks", f"{len(hooks)}", frame(hooks.drop(columns="data"))))
+            parts.append(
+                fold("Coordinators, master hooks and lineage", f"{len(hooks)}", frame(hooks.drop(columns="data")))
+            )
         if len(channels):
             told = f"{len(channels)} channels, {size_text(int(channels['bytes'].sum()))}"
             parts.append(fold("Records in flight", told, frame(channels, MOST_FILES)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kit.core.metadata import MetadataError, read_metadata
 from kit.core.protocol.snapshots import Effect
 from kit.files.memory import MemoryFiles
-from kit.files.output import MemoryOutput
+from kit.files.memory_output import MemoryOutput
 from kit.hosts.lab.errors import LabError
 from kit.stream.connectors.disk import open_path
 from kit.stream.connectors.sink import MEMORY

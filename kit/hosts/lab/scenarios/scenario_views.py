@@ -11,6 +11,7 @@ from warnings import catch_warnings, simplefilter
 
 import pandas as pd
 
+from kit.core.metadata import hook_states
 from kit.core.protocol.words import Word
 from kit.core.state.operator_handles import OperatorStateMode
 from kit.core.state.operator_state import OperatorSubtaskState
@@ -186,7 +187,7 @@ def state(lab: Lab, name: str) -> Iterator[str]:
                 yield f"{operator.label}/{subtask}: {told}"
         if operator.coordinator_state is not None:
             yield f"{operator.label}: the state of its coordinator"
-    for hook in metadata.master_states:
+    for hook in hook_states(metadata.master_states):
         yield f"hook {hook.name}: version {hook.version}"
 
 

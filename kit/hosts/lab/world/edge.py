@@ -10,12 +10,14 @@ from collections.abc import Collection
 from os import PathLike
 
 from kit.core.metadata import CheckpointMetadata, read_metadata
+from kit.core.protocol.lineage import Lineage
 from kit.files.disposal import dispose
 from kit.files.entropy import entropy_of
 from kit.files.job_files import JobFiles
 from kit.files.local_state import LocalState
 from kit.files.memory import MemoryFiles
-from kit.files.output import MemoryOutput, lineage_of, sink_called
+from kit.files.memory_output import MemoryOutput
+from kit.files.output import sink_called
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.errors import LeadershipLostError
 from kit.files.stores.file_records import FileRecords
@@ -42,6 +44,7 @@ class LabEdge:
         output: MemoryOutput,
         store: MemoryStore | DurableStore | None = None,
         checkpoints: str = "",
+        lineage: Lineage | None = None,
     ) -> None:
         self.files = files
         self.output = output
@@ -51,14 +54,9 @@ class LabEdge:
         settings = job.settings.checkpoint
         storage = self._storage = self._storage_on(files)
         self.store = store or (DurableStore(FileRecords(storage)) if settings.is_durable else MemoryStore())
-        self.for_job = JobFiles(job, storage, hooks, self.store, output)
+        self.for_job = JobFiles(job, storage, hooks, self.store, output, lineage=lineage)
         local = LocalState(LOCAL_STATE, job.job_id, files.filesystem) if settings.local_recovery else None
         self.for_tasks = TaskFiles(job, storage, output, local)
-
-    @property
-    def lineage(self) -> str:
-        """The name that all drivers of a job with a durable store share; "" without such a store."""
-        return lineage_of(self._job, self._storage)
 
     def snapshots(self) -> dict[str, CheckpointMetadata]:
         """Return the directories on the disk with a `_metadata`, and its content, in the order of their checkpoints."""
@@ -106,7 +104,8 @@ class LabEdge:
     def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
         """Copy the files for a lab that is forked or rewound; the hooks are the user's, and are shared."""
         files = self.files.copy()
-        return LabEdge(self._job, self.hooks, files, self.output.copy(), self._store_on(files), self._checkpoints)
+        store, lineage = self._store_on(files), self.for_job.lineage
+        return LabEdge(self._job, self.hooks, files, self.output.copy(), store, self._checkpoints, lineage)
 
     def _storage_on(self, files: MemoryFiles) -> CheckpointStorage:
         settings = self._job.settings.checkpoint

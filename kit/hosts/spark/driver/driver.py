@@ -46,11 +46,12 @@ from kit.hosts.spark.driver.driver_inbox import Answered, Asked, CleanedUp, Fail
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.driver.driver_timers import DriverTimers
 from kit.hosts.spark.driver.epoch import GangEnded, Launch
-from kit.hosts.spark.driver.leaders import may_be_alive, this_driver
+from kit.hosts.spark.driver.leaders import driver_ended, driver_started, may_be_alive, this_driver
 from kit.hosts.spark.driver.slot_watch import SlotWatch
 from kit.hosts.spark.driver.slots import Slots
 from kit.hosts.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
 from kit.hosts.spark.job_log import JobLog
+from kit.hosts.spark.output_locks import OutputLocks
 from kit.hosts.spark.recording import DRIVER, EventFile, read_schedule
 from kit.hosts.spark.slot.slot import SlotTicket
 from kit.hosts.spark.wire.control import SlotJoined, SlotLeft, SlotMessage
@@ -81,6 +82,7 @@ class JobDriver:
         settings: DriverSettings | None = None,
         recording: str = "",
         staging: Staging | None = None,
+        locks: OutputLocks | None = None,
     ) -> None:
         self.job = job
         self.settings = settings or DriverSettings()
@@ -108,10 +110,12 @@ class JobDriver:
         self._recording = recording
         self._staging = staging
         self._output = output
+        self._locks = locks
         self._local_state = local_state_directory(job)
         self._storage = open_storage(job, checkpoints)
         store = self._store = open_store(job.settings.checkpoint.store, self._storage)
-        self._files = JobFiles(job, self._storage, master_hooks, store, output, this_driver())
+        self._name = this_driver()
+        self._files = JobFiles(job, self._storage, master_hooks, store, output, self._name)
         if staging is not None:
             self._files.before_savepoint = staging.keep
         self._discarded: set[str] = set()
@@ -124,8 +128,10 @@ class JobDriver:
 
     # --- the user's side, on any thread ---------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Open the control socket and start to handle events."""
+    def start(self, run: str = "") -> None:
+        """Open the control socket and start to handle the events of a run, which the job names unless `run` does."""
+        self._files.begin_run(run or self.job.job_id)
+        driver_started(self._name)
         self._events = None
         if self._recording:
             self._events = EventFile(self._recording, DRIVER)
@@ -235,6 +241,9 @@ class JobDriver:
         local = open_local_state(self.job, self._local_state)
         if local is not None:
             local.drop()  # on this machine; on others the last slot to leave does it
+        if self._locks is not None:
+            self._locks.release()
+        driver_ended(self._name)
         self.ended.set()
         self.running.set()
         for answer in self._requests.values():

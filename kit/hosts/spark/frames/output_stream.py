@@ -2,7 +2,7 @@
 
 A batch of Spark covers whole checkpoints: it ends at one whose rows are all published. Published files never change and
 each row is in one of them, so Spark reads each row once, and the same rows when it repeats a batch. An offset names a
-checkpoint for each job id, because a job that resumes from a savepoint publishes under an id of its own.
+checkpoint for each run of the job, because each publishes under a name of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from kit.hosts.spark.frames.published_rows import read_published
 from kit.stream.connectors import files
-from kit.stream.connectors.sink import Sink
+from kit.stream.connectors.part_names import PublishedName, complete_parts
 
 FORMAT = "checkpoint-kit"
 Offset = dict[str, int]
@@ -97,7 +97,7 @@ class CommittedStream(DataSourceStreamReader):
         if self._end is not None:
             return self._end
         published = files.published_files(self._path)
-        return Sink.complete_parts(published, files.all_staged_files(self._path))
+        return complete_parts(published, files.all_staged_files(self._path))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
         """End at the checkpoint that is the last one now."""
@@ -107,8 +107,8 @@ class CommittedStream(DataSourceStreamReader):
         """Return the files of the checkpoints after `start`, up to `end`, small ones together."""
         paths = []
         for below in files.published_files(self._path):
-            origin = Sink.job_and_part(below)
-            if origin is not None and start.get(origin[0], 0) < origin[1] <= end.get(origin[0], 0):
+            part = PublishedName.parse(below)
+            if part and start.get(part.writer, 0) < part.checkpoint_id <= end.get(part.writer, 0):
                 paths.append(f"{self._path}/{below}")
         return _bundles(paths)
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from kit.core.metadata import MetadataError, decode_task_state_snapshot, encode_task_state_snapshot
 from kit.core.protocol import elements, messages
+from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.properties import (
     CheckpointType,
@@ -58,6 +59,8 @@ REGISTERED: dict[str, type] = {
         messages.OperatorEventToCoordinator,
         messages.CheckpointMetrics,
         messages.InitializationMetrics,
+        Lineage,
+        CoveredOutput,
         elements.RecordFragment,
         elements.CheckpointBarrier,
         elements.CancelCheckpointMarker,
@@ -123,6 +126,8 @@ def encode(value: Any, blobs: list[bytes]) -> Any:
 def _encode_registered(name: str, value: Any, blobs: list[bytes]) -> dict[str, Any]:
     if isinstance(value, Enum):
         return {_TAG: name, "name": value.name}
+    if isinstance(value, CoveredOutput):
+        return {_TAG: name, "runs": value.encode()}
     if isinstance(value, TaskStateSnapshot):
         encoded = {_TAG: name, "blob": _add(encode_task_state_snapshot(value), blobs)}
         restored = _encode_restored(value)
@@ -235,6 +240,7 @@ _DECODERS: dict[Any, Callable[[Any, dict[str, Any], Sequence[bytes]], Any]] = {
     _BYTES: lambda name, content, blobs: blobs[content["blob"]],
     _NUMBER: lambda name, content, blobs: float(content["text"]),
     _MAPPING: lambda name, content, blobs: {key: decode(item, blobs) for key, item in content["items"].items()},
+    CoveredOutput.__name__: lambda name, content, blobs: CoveredOutput.decode(content["runs"]),
     TaskStateSnapshot.__name__: _decode_snapshot,
 }
 
