@@ -124,9 +124,9 @@ class JobFiles:
         if command.later_output is LaterOutput.KEEP:
             covered = with_later_output_kept(self._job, self._output, covered)
         self._store.resume_from(covered)
-        self.begin_output(Lineage(command.run, covered))
+        self.begin_output(Lineage(self.lineage.run, covered))
         return events.SnapshotResolved(
-            path=command.path, location=location, metadata=resolved.metadata, lineage=self.lineage
+            path=command.path, location=location, metadata=resolved.metadata, covered_output=covered.encode()
         )
 
     def _covered_by(self, data: bytes, location: str) -> CoveredOutput:

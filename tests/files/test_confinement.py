@@ -133,7 +133,7 @@ def test_no_combination_of_names_leads_outside(
     storage = CheckpointStorage(base / "own", JOB)
     job = graph().job_graph
     found = JobFiles(job, storage, MasterHooks([]), MemoryStore(), MemoryOutput()).carry_out(
-        commands.ResolveSnapshot(path=str(location), run="again")
+        commands.ResolveSnapshot(path=str(location))
     )
     named = f"{location}/{path}" if relative else path
     allowed = [os.path.realpath(base / "job" / each) + "/" for each in ("chk-1", "shared", "taskowned")]

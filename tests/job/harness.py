@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from kit.core.protocol import commands, events
+from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -36,6 +37,8 @@ from kit.stream.operators.coordinator import (
 from kit.stream.settings.job_settings import FixedDelay, JobSettings, RestartStrategy
 from tests.coordinator.harness import JOB, graph, operator_id
 
+COVERED = Lineage("run").covered_at(1).encode()
+"""The output that the snapshots of these tests cover."""
 W = TypeVar("W", bound=Word)
 STATE = b"\x07\x0b\x03\x05"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kit.core.protocol import commands, events
-from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import NotifyCheckpointAborted, TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import ProtocolError
@@ -13,7 +12,7 @@ from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import PHASES, JobEvent, JobStatus, Phase
 from kit.stream.settings.job_settings import FixedDelay, NoRestart
 from tests.coordinator.harness import keyed_state
-from tests.job.harness import JobHarness
+from tests.job.harness import COVERED, JobHarness
 
 
 def statuses(job: JobHarness) -> list[str]:
@@ -224,7 +223,7 @@ def test_a_restore_path_that_is_not_there_fails_the_job_before_it_starts() -> No
 def test_metadata_that_cannot_be_read_fails_the_job_and_names_the_path() -> None:
     job = JobHarness()
     job.give(events.StartJob(restore_path="/sp"))
-    job.give(events.SnapshotResolved(path="/sp", location="/sp", metadata=b"what is this?", lineage=Lineage("run")))
+    job.give(events.SnapshotResolved(path="/sp", location="/sp", metadata=b"what is this?", covered_output=COVERED))
     assert job.status is JobStatus.FAILED
     assert job.master.error.startswith("/sp: ")
 
@@ -439,7 +438,7 @@ def test_a_job_that_has_not_started_fails_at_the_first_error_of_many() -> None:
     job.give(events.StartJob(restore_path="/sp"))
     job.give(events.StartFailed(error="first"))
     job.give(events.StartFailed(error="second"))
-    job.give(events.SnapshotResolved(path="/sp", location="/sp", metadata=b"", lineage=Lineage("run")))
+    job.give(events.SnapshotResolved(path="/sp", location="/sp", metadata=b"", covered_output=COVERED))
     assert job.master.error == "first"
 
 

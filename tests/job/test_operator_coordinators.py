@@ -8,7 +8,6 @@ import pytest
 
 from kit.core.metadata import CheckpointMetadata, write_metadata
 from kit.core.protocol import commands, events
-from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import DeployTask, OperatorEventToTask, TriggerTaskCheckpoint
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.state.handles import ByteStreamStateHandle
@@ -16,7 +15,7 @@ from kit.core.state.operator_state import OperatorState
 from kit.machines.job.status import JobStatus
 from kit.stream.operators.coordinator import NO_CHECKPOINT
 from kit.stream.settings.job_settings import NoRestart
-from tests.job.harness import STATE, JobHarness
+from tests.job.harness import COVERED, STATE, JobHarness
 
 
 def coordinated(**facts: Any) -> JobHarness:
@@ -309,7 +308,7 @@ def test_a_savepoint_gives_it_its_bytes_before_it_starts() -> None:
     state = OperatorState(job.operator_id, 2, 128, {}, ByteStreamStateHandle(job.operator_id, STATE))
     job.give(events.StartJob(restore_path="sp"))
     data = write_metadata(CheckpointMetadata(7, (state,), (), None))
-    job.give(events.SnapshotResolved(path="sp", location="sp", metadata=data, lineage=Lineage("run")))
+    job.give(events.SnapshotResolved(path="sp", location="sp", metadata=data, covered_output=COVERED))
     job.answer_all()
     assert job.coordinator.calls == [("reset", 7, STATE), ("start",)]
     assert len(job.spec.made) == 1

@@ -11,7 +11,6 @@ import pytest
 
 from kit.core.metadata import CheckpointMetadata, write_metadata
 from kit.core.protocol import commands, events
-from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import AcknowledgeCheckpoint, DeployTask, TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState, split_task_name
 from kit.core.state.handles import (
@@ -28,7 +27,7 @@ from kit.machines.job.status import JobStatus
 from kit.stream.graph.job_graph import ChainedOperator, JobGraph
 from kit.stream.settings.job_settings import NoRestart
 from tests.coordinator.harness import JOB, graph
-from tests.job.harness import CoordinatedSpec
+from tests.job.harness import COVERED, CoordinatedSpec
 
 GROUPS = 16
 SPEC = CoordinatedSpec(name="plain", has_coordinator=False)
@@ -99,7 +98,7 @@ def begin(job: JobGraph, metadata: CheckpointMetadata) -> tuple[JobMaster, list[
     master = JobMaster(job)
     master.handle(events.StartJob(restore_path="sp"), 0)
     told = master.handle(
-        events.SnapshotResolved(path="sp", location="sp", metadata=write_metadata(metadata), lineage=Lineage("run")), 0
+        events.SnapshotResolved(path="sp", location="sp", metadata=write_metadata(metadata), covered_output=COVERED), 0
     )
     master.validate()
     return master, [word for word in told if isinstance(word, DeployTask)]

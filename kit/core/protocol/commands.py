@@ -97,8 +97,6 @@ class ResolveSnapshot(Command):
     """
 
     path: str
-    run: str
-    """The name of the run that resumes from it."""
     later_output: LaterOutput = LaterOutput.ERROR
 
     duty: ClassVar = Duty.WORK

@@ -76,13 +76,13 @@ class SplitsDiscovered(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotResolved(Word):
-    """Answer to `ResolveSnapshot`: the bytes of the `_metadata` found, the directory that holds it, and the lineage."""
+    """Answer to `ResolveSnapshot`: the bytes of the `_metadata` found, and the directory that holds it."""
 
     path: str
     location: str
     metadata: bytes
-    lineage: Lineage
-    """The run, and the output that the snapshot covers."""
+    covered_output: str
+    """The output that the snapshot covers, and later output that is kept (`CoveredOutput.encode`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,7 @@ _KEPT: Final[dict[type[Word], tuple[str, ...]]] = {
     events.CreditReceived: ("channel",),
     events.TimerFired: ("timer",),
     events.SnapshotWritten: ("sync_ms",),
+    events.SnapshotResolved: ("covered_output",),
     events.StateRead: ("from_local",),
     events.RowsAvailable: ("split_ids",),
 }

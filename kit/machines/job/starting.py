@@ -20,7 +20,7 @@ from typing import assert_never
 from kit.core.metadata import read_metadata
 from kit.core.protocol import events
 from kit.core.protocol.commands import DiscardLaterOutput, EnumerateSplits, RecoverCheckpoints, ResolveSnapshot
-from kit.core.protocol.lineage import Lineage
+from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.properties import LaterOutput
 from kit.core.protocol.words import Word
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
@@ -88,7 +88,7 @@ class JobStart:
     def _resolve(self, event: events.StartJob) -> None:
         if event.restore_path is not None:
             self.awaited.add(SNAPSHOT)
-            self._emit(ResolveSnapshot(path=event.restore_path, run=self.lineage.run, later_output=event.later_output))
+            self._emit(ResolveSnapshot(path=event.restore_path, later_output=event.later_output))
 
     def take(self, event: Answer) -> None:
         """Handle an answer. Raises ValueError if the job cannot start with it.
@@ -133,7 +133,8 @@ class JobStart:
         """
         assert self.event is not None
         self.awaited.discard(SNAPSHOT)
-        self.lineage = event.lineage
+        covered = CoveredOutput.decode(event.covered_output)
+        self.lineage = Lineage(self.lineage.run, covered)
         try:
             metadata = read_metadata(event.metadata, event.location)[0]
             loaded = load_and_validate(
@@ -152,9 +153,9 @@ class JobStart:
             raise ValueError(f"{event.path}: {error}") from error
         if self._checkpoints.store.is_durable:
             self.awaited.add(SNAPSHOT)
-        if self.event.later_output is LaterOutput.DISCARD and event.lineage.before is not None:
+        if self.event.later_output is LaterOutput.DISCARD:
             self.awaited.add(OUTPUT)
-            self._emit(DiscardLaterOutput(location=event.location, covered=event.lineage.before))
+            self._emit(DiscardLaterOutput(location=event.location, covered=covered))
 
     def __repr__(self) -> str:
         return f"JobStart(awaits {', '.join(sorted(self.awaited)) or 'nothing'})"
