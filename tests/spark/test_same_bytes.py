@@ -62,7 +62,7 @@ def job_of(directory: Path, notes: Path, memory_threshold_bytes: int) -> tuple[S
     source = StandingSource(notes, batch_rows=333)
     env = StreamEnvironment(
         "same bytes",
-        job_id="00112233445566778899aabbccddeeff",
+        job_id=f"{memory_threshold_bytes:032x}",  # a second run of one id has a name of its own in the metadata
         parallelism=2,
         max_parallelism=32,
         checkpoint=CheckpointConfig(
