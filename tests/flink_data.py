@@ -126,4 +126,14 @@ def uids_of(truth: dict[str, Any]) -> dict[str, str]:
     return {label: uid for uid, each in operators for label in (uid, each["name"], each["operatorId"])}
 
 
+@cache
+def kryo_cases() -> tuple[Path, ...]:
+    """Return the folders of snapshots with values of Kryo, or with operators without entries: none if none are there.
+
+    Each has the truth in `truth.json`. The repository has none of them.
+    """
+    archives = sorted((data_dir() / "kryo").glob("*.tar.gz"))
+    return tuple(path for archive in archives for path in sorted(unpacked(archive).glob("*/*")) if path.is_dir())
+
+
 checkpoints_dir = checkpoints

@@ -12,6 +12,7 @@ from kit.core.state.handles import (
     ByteStreamStateHandle,
     KeyGroupRange,
     KeyGroupsSavepointStateHandle,
+    KeyGroupsStateHandle,
     OperatorStateMode,
     OperatorStreamStateHandle,
     RelativeFileStateHandle,
@@ -38,19 +39,46 @@ def snapshot(name: str, body: bytes = b"") -> bytes:
 
 def header(value: bytes, name: str = "total", kind: str = "VALUE") -> bytes:
     """Give the head of keyed state with Long keys and one state, a value unless another kind is given."""
+    return header_of({name: (kind, value)})
+
+
+def header_of(states: dict[str, tuple[str, bytes]], key: bytes = b"", *, is_compressed: bool = False) -> bytes:
+    """Give the head of keyed state, of Long keys unless others are given: by name, kind and serializer of states."""
     versioned = struct.pack(">i", 2)
-    state = utf(name) + struct.pack(">ii", 0, 1) + utf("KEYED_STATE_TYPE") + utf(kind) + struct.pack(">i", 2)
-    state += utf("NAMESPACE_SERIALIZER") + versioned + snapshot(VOID)
-    state += utf("VALUE_SERIALIZER") + versioned + value
-    return struct.pack(">i?", 6, False) + versioned + snapshot(BASE + LONG) + struct.pack(">h", 1) + state
+    head = struct.pack(">i?", 6, is_compressed) + versioned + (key or snapshot(BASE + LONG))
+    head += struct.pack(">h", len(states))
+    for name, (kind, value) in states.items():
+        head += utf(name) + struct.pack(">ii", 0, 1) + utf("KEYED_STATE_TYPE") + utf(kind) + struct.pack(">i", 2)
+        head += utf("NAMESPACE_SERIALIZER") + versioned + snapshot(VOID)
+        head += utf("VALUE_SERIALIZER") + versioned + value
+    return head
 
 
-def savepoint(folder: Path, data: bytes, offsets: tuple[int, ...], uid: str = "sums", size: int | None = None) -> Path:
+def native(folder: Path, head: bytes, groups: list[list[bytes]], uid: str = "sums") -> Path:
+    """Write a savepoint in the heap's layout: of each key group the entries of its states, with their number."""
+    data, offsets = head, []
+    for group, states in enumerate(groups):
+        offsets.append(len(data))
+        data += struct.pack(">i", group) + b"".join(
+            struct.pack(">h", place) + held for place, held in enumerate(states)
+        )
+    return savepoint(folder, data, tuple(offsets), uid, handle_type=KeyGroupsStateHandle)
+
+
+def savepoint(
+    folder: Path,
+    data: bytes,
+    offsets: tuple[int, ...],
+    uid: str = "sums",
+    size: int | None = None,
+    *,
+    handle_type: type[KeyGroupsStateHandle] = KeyGroupsSavepointStateHandle,
+) -> Path:
     """Write a savepoint of one subtask with this file of keyed state."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "keyed").write_bytes(data)
     delegate = RelativeFileStateHandle("keyed", len(data) if size is None else size, str(folder / "keyed"))
-    handle = KeyGroupsSavepointStateHandle(KeyGroupRange(0, len(offsets) - 1), offsets, delegate)
+    handle = handle_type(KeyGroupRange(0, len(offsets) - 1), offsets, delegate)
     state = OperatorState(
         operator_id_of_uid(uid),
         1,
@@ -65,7 +93,7 @@ def savepoint(folder: Path, data: bytes, offsets: tuple[int, ...], uid: str = "s
 
 
 def lists(folder: Path, states: dict[tuple[str, str], list[bytes]]) -> Path:
-    """Write a savepoint of operators with lists of byte arrays, by uid and the list's name."""
+    """Write a savepoint of operators with lists of byte arrays, by uid and the list's name; a list may be empty."""
     operators = []
     for (uid, name), entries in states.items():
         head = struct.pack(">i?h", 6, False, 1) + utf(name) + struct.pack(">ii", 1, 1)

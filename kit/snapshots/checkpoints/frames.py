@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -269,5 +269,5 @@ def _ranges(source: StateBytes, handle: Any, places: list[tuple[int, int]]) -> I
     """Yield the number and the bytes of each part of a stream; a part ends where the next one begins."""
     stream = source.stream(handle)
     places = sorted(places)
-    for (offset, number), (end, _) in zip(places, [*places[1:], (stream.size, 0)], strict=True):
+    for (offset, number), (end, _) in pairwise([*places, (stream.size, 0)]):
         yield number, stream.read(offset, end - offset)

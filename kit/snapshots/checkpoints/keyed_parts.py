@@ -272,7 +272,7 @@ class RawTimersPart(KeyedPart):
         self._size = stream.size
         start = handle.key_group_range.start
         offsets = sorted({offset for offset in handle.offsets if offset >= 0})
-        ends = dict(zip(offsets, [*offsets[1:], stream.size], strict=True))
+        ends = dict(pairwise([*offsets, stream.size]))
         for place, offset in enumerate(handle.offsets):
             if offset < 0:
                 continue
@@ -335,7 +335,7 @@ class OwnPart:
     def sizes(self) -> dict[int, int]:
         """Return the bytes of each key group."""
         starts = sorted(set(self._offsets.values()))
-        ends = dict(zip(starts, [*starts[1:], self._end], strict=True))
+        ends = dict(pairwise([*starts, self._end]))
         return {group: ends[offset] - offset for group, offset in sorted(self._offsets.items())}
 
     def entries(self) -> dict[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ class OperatorPart:
         every = sorted({offset for offsets in self._offsets.values() for offset in offsets})
         if every and not 0 <= every[0] <= every[-1] <= stream.size:
             stream.read(every[0] if every[0] < 0 else every[-1], 1)
-        self._ends = dict(zip(every, [*every[1:], stream.size], strict=True))
+        self._ends = dict(pairwise([*every, stream.size]))
         with stream.damage_from(0):
             self.header = read_operator_header(stream.read(0, every[0] if every else stream.size), decoders)
 

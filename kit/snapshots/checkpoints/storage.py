@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -197,11 +198,11 @@ def _list_states(operator: OperatorState, total: int) -> Iterator[tuple[str, str
                 for name, info in handle.state_name_to_partition_offsets.items()
                 for offset in info.offsets
             )
-            ends = [offset for offset, _ in offsets[1:]] + [handle.state_size]
             for name, info in handle.state_name_to_partition_offsets.items():
                 own = found.setdefault((name, info.mode.name.lower().replace("_", " ")), [0, 0])
                 own[0] += len(info.offsets)
-                own[1] += sum(end - at for (at, of), end in zip(offsets, ends, strict=True) if of == name)
+                ranges = pairwise([*offsets, (handle.state_size, "")])
+                own[1] += sum(end - at for (at, of), (end, _) in ranges if of == name)
     for (name, kind), (entries, size) in found.items():
         yield name, kind, entries, size
     left = total - sum(size for _, size in found.values())

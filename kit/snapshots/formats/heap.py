@@ -3,15 +3,17 @@
 Per key group: its number, then for each state its number, the number of entries, and these: namespace, key, value.
 With compression each state is a stream of its own.
 
-A value that only Java code can read has no length. Its end is then searched: what follows must be entries whose keys
-belong to this key group, up to the end of its bytes.
+A value that only Java code can read has no length. If the whole value is such a one, its end is searched: what follows
+must be entries whose keys belong to this key group, up to the end of its bytes. Keys with such a part, and values with
+one inside a map, a list, a POJO or a wrapper for TTL, are refused: a search among their bytes finds entries that no one
+wrote. So is the rest of the key group, since nothing says where it begins.
 
 Flink: `HeapSnapshotStrategy`, `HeapRestoreOperation`, `StateTableByKeyGroupReaders`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +24,7 @@ from kit.snapshots.formats.canonical import Pair
 from kit.snapshots.formats.compression import UNCOMPRESSED, streams_of
 from kit.snapshots.formats.headers import LIST, TIMER, KeyedHeader, KeyedState
 from kit.snapshots.formats.rows import JOINER, Measures, Rows, composite_key, read_opaque
+from kit.snapshots.serializers.opaque import Opaque, cannot_be_read
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import Mapping as MapType
 from kit.snapshots.serializers.types import Type, bounded
@@ -40,10 +43,25 @@ class HeapGroups:
 
     def decode(self, group: int, data: bytes, wanted: Container[str], into: Mapping[str, Rows]) -> None:
         """Add the rows of the wanted states in one key group, whose bytes `data` is. Raises CheckpointError."""
+        missing = {state.name for state in self._header.states if state.name in wanted}
         for part in self._parts(group, data):
-            with self._uncompressed():
+            with self._uncompressed(), _AfterSearch() as searched:
                 while part.left:
-                    self._state(part, group, wanted, into)
+                    state, many = self._next_state(part)
+                    unread = self._unreadable_part(state) if many else None
+                    if unread is not None:
+                        self._refuse(state, unread, missing)
+                        break
+                    searched.add(state, many)
+                    self._rows(part, state, many, group, into[state.name] if state.name in wanted else Rows(state))
+                    missing.discard(state.name)
+
+    def _refuse(self, state: KeyedState, unread: Type, missing: Collection[str]) -> None:
+        """Raise CheckpointError if a state that is still missing is this one, or follows it in the same stream."""
+        if state.name in missing:
+            raise _cannot_be_read(state, unread)
+        if missing and not self._header.is_compressed:
+            raise _cannot_be_read(state, unread, min(missing))
 
     def measure(self, group: int, data: bytes) -> Measures:
         """Return the entries and the bytes of each state in one key group. Raises CheckpointError.
@@ -52,12 +70,16 @@ class HeapGroups:
         """
         found = Measures()
         for part in self._parts(group, data):
-            with self._uncompressed():
+            with self._uncompressed(), _AfterSearch() as searched:
                 while part.left:
-                    start, number, many = part.at, part.int16(), part.int32()
-                    part.at = start
-                    self._state(part, group, (), {})
-                    found.add(self._header.states[number].name, many, part.at - start)
+                    start = part.at
+                    state, many = self._next_state(part)
+                    unread = self._unreadable_part(state) if many else None
+                    if unread is not None:
+                        raise _cannot_be_read(state, unread)
+                    searched.add(state, many)
+                    self._rows(part, state, many, group, Rows(state))
+                    found.add(state.name, many, part.at - start)
         return found
 
     def pairs(self, group: int, data: bytes) -> Iterator[tuple[KeyedState, list[Pair]]]:
@@ -74,10 +96,8 @@ class HeapGroups:
 
     def _pairs(self, state: KeyedState, reader: Reader, many: int) -> list[Pair]:
         if state.value.is_opaque or state.key.is_opaque or state.namespace.is_opaque:
-            raise CheckpointError(
-                f"state {state.name!r} has values of {state.value.name}, whose ends only Java code can find in the "
-                "heap's own layout: take a savepoint in canonical format with Flink, and edit that"
-            )
+            opaque = next(each for each in (state.key, state.namespace, state.value) if each.is_opaque)
+            raise _cannot_be_read(state, opaque)
         found: list[Pair] = []
         for _ in bounded(reader, many):
             found += _entry_pairs(state, reader)
@@ -116,9 +136,8 @@ class HeapGroups:
                 raise
             raise error.inside(UNCOMPRESSED).moved(GROUP_BYTES) from error
 
-    def _state(self, reader: Reader, group: int, wanted: Container[str], into: Mapping[str, Rows]) -> None:
-        state, many = self._next_state(reader)
-        rows = into[state.name] if state.name in wanted else Rows(state)
+    def _rows(self, reader: Reader, state: KeyedState, many: int, group: int, rows: Rows) -> None:
+        """Read the entries of a state into its rows."""
         layout = self._layouts[state.name]
         if layout is not None and many:
             data = np.frombuffer(reader.take(many * layout.itemsize), layout)
@@ -138,8 +157,7 @@ class HeapGroups:
         namespace, key = state.namespace.read(reader), state.key.read(reader)
         if state.value.is_opaque:
             end = self._end_of_opaque(state, reader, group, more)
-            held = Reader(reader.data, reader.at, end)
-            value = read_opaque(held, state)
+            value = read_opaque(Reader(reader.data, reader.at, end), state)
             reader.at = end
         else:
             value = state.value.read(reader)
@@ -155,7 +173,17 @@ class HeapGroups:
             found = _Search(self, state, reader, group, alike=alike).end(reader.at, more, LOOKAHEAD)
             if found is not None:
                 return found
-        raise reader.error(f"a value of {state.item.name}, whose end is not known", "bytes that entries follow")
+        raise _cannot_be_read(state, state.value)
+
+    def _unreadable_part(self, state: KeyedState) -> Type | None:
+        """Return the part of a state whose end is neither known here nor can be searched; None if there is none."""
+        for part in (state.key, state.namespace):
+            if part.is_opaque:
+                return part
+        is_searched = state.key.name in HASHED and self._max_parallelism >= LEAST_SEARCHED
+        if not state.value.is_opaque or (isinstance(state.value, Opaque) and is_searched):
+            return None
+        return state.value
 
     def follows(self, state: KeyedState, reader: Reader, group: int) -> bool:
         """Return True if another state's entries, or the end of the key group, may be where the reader is."""
@@ -208,6 +236,11 @@ def _bytes_of(read: Callable[[Reader], object], reader: Reader) -> bytes:
     return reader.data[start : reader.at]
 
 
+def _cannot_be_read(state: KeyedState, type_: Type, follower: str = "") -> CheckpointError:
+    return cannot_be_read(state.name, type_, follower=follower, advice=CANONICAL)
+
+
+CANONICAL = "take a savepoint in canonical format with Flink, which has the length of each value, and open that"
 LOOKAHEAD = 3
 """How many of the entries that follow must fit for the end of a value to be believed."""
 MOST_TRIES = 200_000
@@ -247,8 +280,32 @@ class _Search:
         return deep == 0 or self.end(reader.at, more - 1, deep - 1) is not None
 
 
+class _AfterSearch:
+    """Whether the ends of values were searched in the bytes before: then what does not fit may not be damage.
+
+    In its context, an error of damaged bytes is replaced by one that says which type cannot be read.
+    """
+
+    def __init__(self) -> None:
+        self._state: KeyedState | None = None
+
+    def __enter__(self) -> _AfterSearch:
+        return self
+
+    def add(self, state: KeyedState, many: int) -> None:
+        """Note the entries of a state."""
+        if many and state.value.is_opaque:
+            self._state = state
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._state is not None and isinstance(error, DamagedError):
+            raise _cannot_be_read(self._state, self._state.value) from error
+
+
 HASHED = ("Long", "Integer", "Short", "Byte", "String")
 """Types of keys whose key group is computed to tell a key from other bytes."""
+LEAST_SEARCHED = 64
+"""With fewer key groups too many other bytes look like a key of the right one, so no end is searched."""
 
 
 def entry_layout(state: KeyedState) -> np.dtype[Any] | None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.formats.headers import LIST, TIMER, KeyedState
 from kit.snapshots.serializers.basic import LONG
+from kit.snapshots.serializers.opaque import cannot_be_read
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.temporal import LAST_ACCESS
 from kit.snapshots.serializers.types import Sequential, Type, column
@@ -126,6 +127,9 @@ class PairDecoder:
         """Decode one pair. Raises CheckpointError; the place of an error counts the bytes of key, length and value."""
         state = self.state
         reader = Reader(key_bytes, self._prefix)
+        for part in (state.key, state.namespace):
+            if part.is_opaque:
+                raise cannot_be_read(state.name, part)
         if state.kind == TIMER:
             time_ms, key, namespace = state.value.read(reader)
             rows.add(group, key, namespace, None, time_ms)
@@ -221,7 +225,7 @@ def _skip_length(reader: Reader, length: int) -> None:
 def _joined(reader: Reader, state: KeyedState) -> list[Any]:
     """Read the elements of a list: only a comma's byte stands between them."""
     if state.item.is_opaque:
-        raise reader.error(f"a list of {state.item.name}", "elements whose ends are known")
+        raise cannot_be_read(state.name, state.item)
     found = []
     while reader.left:
         found.append(state.stored.read(reader))

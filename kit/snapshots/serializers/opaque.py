@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.core.state.errors import CheckpointError
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import Type
 
@@ -32,3 +33,17 @@ class Opaque(Type):
     def value(self, held: bytes) -> Any:
         """Return a value from its bytes: these, or what the user's decoder makes of them."""
         return held if self.decoder is None else self.decoder(held)
+
+
+def cannot_be_read(state: str, type_: Type, *, follower: str = "", advice: str = "") -> CheckpointError:
+    """Return the error for a state with a type whose values have an end that is not known here.
+
+    `follower` names the state that was asked for, if it comes after the one that cannot be read.
+    """
+    place = (
+        f"state {follower!r} comes after state {state!r}, and nothing says where" if follower else f"state {state!r}"
+    )
+    because = "only Java code knows where such a value ends"
+    return CheckpointError(
+        f"{place}: this type cannot be read: {type_.name}; {because}{f': {advice}' if advice else ''}"
+    )
