@@ -1,7 +1,8 @@
 """The commands `ls`, `show`, `state`, `in-flight`, `doctor`, `course` of `kit`; the modules beside it have the others.
 
 Exit codes: 0 for success; 1 if a checkpoint cannot be restored (`ls`, `show`) or the check-up failed; 2 for an invalid
-argument, or if nothing could be read. Errors go to standard error, in one line.
+argument, or if nothing could be read; 3 if a job can be restored, but loses state or repeats rows (`check`). Errors go
+to standard error, in one line.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kit.cli.printing import as_table, as_tables, for_programs
 from kit.core.state.errors import StateError
 from kit.snapshots.checkpoints import Checkpoint, Checkpoints, open_checkpoint, open_checkpoints
 
-NOT_RESTORABLE, FAILED = 1, 2
+NOT_RESTORABLE, FAILED, COSTS = 1, 2, 3
 
 app = typer.Typer(
     name="kit",
@@ -66,7 +67,7 @@ def errors() -> Iterator[None]:
         yield
     except BrokenPipeError:  # what reads the output, such as `head`, has ended
         raise
-    except (StateError, KeyError, OSError, ValueError) as error:
+    except (StateError, KeyError, OSError, TypeError, ValueError) as error:
         text = error.args[0] if isinstance(error, KeyError) else error
         typer.echo(f"kit: {text}", err=True)
         raise typer.Exit(FAILED) from None
@@ -76,7 +77,7 @@ def errors() -> Iterator[None]:
 def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Follow = False) -> None:
     """List checkpoints: which can be restored, and why not.
 
-    Exits with 1 if one of them cannot be restored.
+    Exits with 1 if one of them cannot be restored. Files outside their directories are looked at with --follow only.
     """
     with errors():
         found = open_checkpoints(path, follow=follow)
@@ -89,7 +90,7 @@ def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Foll
         for row in frame[frame["problem"] != ""].itertuples():
             typer.echo(f"{row.directory}: {row.problem}")
         _print_orphans(found)
-    if not frame["restorable"].all():
+    if not frame["restorable"].all():  # null, which counts as true, is one that was not looked at
         raise typer.Exit(NOT_RESTORABLE)
 
 
@@ -99,6 +100,17 @@ def _print_orphans(found: Checkpoints) -> None:
         size = int(orphans["bytes"].sum())
         files = "1 file" if len(orphans) == 1 else f"{len(orphans)} files"
         as_table(orphans, f"{files}, {size:,} B, that no checkpoint here refers to (nothing is deleted)")
+        warn_in_progress(found)
+
+
+def warn_in_progress(found: Checkpoints) -> None:
+    """Warn that a job may still be writing files that no checkpoint refers to."""
+    for directory in found.in_progress:
+        typer.echo(
+            f"kit: {directory} has no _metadata: a job may be writing this checkpoint, whose files, also in shared, no "
+            "checkpoint refers to yet. Delete nothing while a job runs; --older-than leaves out what is new",
+            err=True,
+        )
 
 
 @app.command(epilog="Example: kit show /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f --table states")

@@ -12,7 +12,7 @@ import typer
 
 from kit.advice import advise as advice_on
 from kit.advice import read_flink, save_flink
-from kit.cli.commands import NOT_RESTORABLE, Follow, Json, Parquet, Uids, app, errors, opened
+from kit.cli.commands import COSTS, NOT_RESTORABLE, Follow, Json, Parquet, Uids, app, errors, opened
 from kit.cli.commands import Path as CheckpointPath
 from kit.cli.printing import as_table, for_programs
 from kit.files.storage import StateFiles
@@ -61,7 +61,7 @@ def check(
 ) -> None:
     """Check whether a checkpoint restores to a job.
 
-    Exits with 1 if it does not.
+    Exits with 1 if it does not, and with 3 if it does but state is lost or rows are repeated.
     """
     with errors():
         checkpoint = opened(path, follow, uids)
@@ -83,6 +83,8 @@ def check(
         as_table(answer.operators.drop(columns=["operator_id", "uid"]), "operators")
     if not answer.restores:
         raise typer.Exit(NOT_RESTORABLE)
+    if answer.costs:
+        raise typer.Exit(COSTS)
 
 
 @app.command(epilog="Example: kit diff /checkpoints/d0b5c2/chk-7 /checkpoints/d0b5c2/chk-8")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import time
 from typing import Annotated, Optional
 
 import pyarrow.parquet as pq
 import typer
 
 from kit.advice import plan_parallelism
-from kit.cli.commands import FAILED, Follow, Json, Parquet, Path, Uids, errors, opened
+from kit.cli.commands import FAILED, Follow, Json, Parquet, Path, Uids, errors, opened, warn_in_progress
 from kit.cli.judging import app
 from kit.cli.printing import as_table, as_tables, for_programs
 from kit.core.state.errors import SavepointNotFoundError
@@ -66,8 +68,19 @@ def _opened(path: str, follow: bool, uids: str | None) -> Checkpoint | Checkpoin
 
 
 @app.command(epilog="Example: kit orphans /checkpoints/d0b5c2 --json | jq -r .file")
-def orphans(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Follow = False) -> None:
+def orphans(
+    path: Path,
+    older_than: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only files that were last changed so long ago: 90m, 12h, 7d."),
+    ] = None,
+    as_lines: Json = False,
+    parquet: Parquet = None,
+    follow: Follow = False,
+) -> None:
     """List the files that no checkpoint in a directory refers to. Nothing is deleted.
+
+    A running job writes files that no checkpoint refers to yet: give --older-than more than a checkpoint takes.
 
     Exits with 1 if there are any, and with 2 if a checkpoint cannot be read: what that refers to is not known.
     """
@@ -75,14 +88,29 @@ def orphans(path: Path, as_lines: Json = False, parquet: Parquet = None, follow:
         found = open_checkpoints(path, follow=follow)
         unread = [each for each in found.found if each.checkpoint is None and each.has_metadata]
         frame = found.orphans
+        if older_than is not None:
+            frame = found.orphans_older_than(_age_ms(older_than), time.time_ns() // 1_000_000)
     if unread:
         typer.echo(f"kit: {unread[0].directory}: {unread[0].problem}", err=True)
         raise typer.Exit(FAILED)
     if not for_programs(frame, parquet, as_lines=as_lines):
         total = int(frame["bytes"].sum()) if len(frame) else 0
         as_table(frame, f"{len(frame)} files, {total:,} B, that no checkpoint here refers to")
+    warn_in_progress(found)
     if len(frame):
         raise typer.Exit(1)
+
+
+_AGE = re.compile(r"(\d{1,9})([smhd])")
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _age_ms(text: str) -> int:
+    """Return an age in milliseconds. Raises BadParameter."""
+    found = _AGE.fullmatch(text)
+    if found is None:
+        raise typer.BadParameter(f"--older-than {text!r}: expected a number and s, m, h or d, as in 12h")
+    return int(found[1]) * _UNIT_MS[found[2]]
 
 
 @app.command(epilog="Example: kit plan /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f word-count -p 4 -p 8")

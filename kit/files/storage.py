@@ -173,6 +173,14 @@ class StateFiles:
 
         Raises StorageError, also if there are more than `most`.
         """
+        for path, info in self.walk_infos(directory, most):
+            yield path, info.size
+
+    def walk_infos(self, directory: str | os.PathLike[str], most: int) -> Iterator[tuple[str, fs.FileInfo]]:
+        """Yield the files in a directory and below it, with their bytes and the time of their last change.
+
+        Raises StorageError as `walk` does.
+        """
         path = self.qualified(directory)
         file_system, inner = self.place(path)
         with _failing_to("list", path):
@@ -181,7 +189,7 @@ class StateFiles:
             raise StorageError(f"{path!r} has {len(found):,} files and directories, at most {most:,} are read")
         for each in found:
             if each.type is fs.FileType.File:
-                yield f"{path}/{each.path[len(inner) :].lstrip('/')}", each.size
+                yield f"{path}/{each.path[len(inner) :].lstrip('/')}", each
 
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, in order; none if it does not exist. Raises StorageError."""

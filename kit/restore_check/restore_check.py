@@ -77,6 +77,11 @@ class RestoreCheck:
         return not any(finding.severity is Severity.FAILS for finding in self.findings)
 
     @property
+    def costs(self) -> bool:
+        """True if state is lost or rows are repeated although the job can be restored."""
+        return any(finding.effect in (Effect.LOST, Effect.REPEATED) for finding in self.findings)
+
+    @property
     def verdict(self) -> str:
         """The answer in a sentence."""
         failing = [finding for finding in self.findings if finding.severity is Severity.FAILS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -110,6 +111,47 @@ def test_exit_codes_say_what_a_deployment_must_know(tmp_path: Path) -> None:
     assert "has no state" in ran("state", tmp_path / "job" / "chk-1", "sums", "nothing")[2] or code == 2
 
 
+def test_the_headline_counts_what_can_be_restored(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        longs(tmp_path / "job" / f"chk-{number}", np.arange(5), 8)
+    (tmp_path / "job" / "chk-1" / "keyed").unlink()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "job" / "chk-3" / "keyed").rename(tmp_path / "elsewhere" / "keyed")
+    (tmp_path / "job" / "chk-3" / "keyed").symlink_to(tmp_path / "elsewhere" / "keyed")
+    code, out, _ = ran("ls", tmp_path / "job")
+    assert out.startswith("1 of 3 checkpoints can be restored, 1 not looked at; ")
+    assert "chk-3: not looked at: the checkpoint refers to" in out
+    found = {row["directory"]: row["restorable"] for row in rows(ran("ls", tmp_path / "job", "--json")[1])}
+    assert (code, found) == (1, {"chk-1": False, "chk-2": True, "chk-3": None})
+    shutil.rmtree(tmp_path / "job" / "chk-1")
+    assert ran("ls", tmp_path / "job")[0] == 0, "what was not looked at may be whole"
+    code, out, _ = ran("ls", tmp_path / "job", "--follow")
+    assert (code, out[:37]) == (0, "2 of 2 checkpoints can be restored; 4"[:37])
+
+
+def test_orphans_warns_about_a_checkpoint_in_progress(tmp_path: Path) -> None:
+    for number in (1, 2):
+        longs(tmp_path / "job" / f"chk-{number}", np.arange(5), 8)
+    assert ran("orphans", tmp_path / "job")[::2] == (0, "")
+    (tmp_path / "job" / "chk-2" / "_metadata").unlink()
+    code, out, error = ran("orphans", tmp_path / "job")
+    assert code == 1
+    assert "chk-2/keyed" in out
+    assert "chk-2 has no _metadata: a job may be writing this checkpoint" in error
+    assert "chk-2 has no _metadata" in ran("ls", tmp_path / "job")[2]
+
+
+def test_orphans_lists_no_file_of_a_damaged_checkpoint(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        longs(tmp_path / "job" / f"chk-{number}", np.arange(5), 8)
+    (tmp_path / "job" / "chk-2" / "_metadata").write_bytes(b"no")
+    (tmp_path / "job" / "left-over").write_bytes(b"123")
+    assert not len(kit.open_checkpoints(tmp_path / "job").orphans), "what it refers to is not known"
+    code, out, error = ran("orphans", tmp_path / "job", "--json")
+    assert (code, out) == (2, "")
+    assert "chk-2" in error
+
+
 def test_a_file_that_was_cut_off_is_named_before_it_is_read(tmp_path: Path) -> None:
     keyed = longs(tmp_path / "chk-1", np.arange(5), 8) / "keyed"
     many = keyed.stat().st_size
@@ -170,6 +212,10 @@ def test_size_orphans_and_plan(version: str, case: str, tmp_path: Path) -> None:
     (tmp_path / "job" / "left-over").write_bytes(b"123")
     code, out, _ = ran("orphans", tmp_path / "job", "--json")
     assert (code, rows(out)) == (1, [{"file": "left-over", "bytes": 3}])
+    assert ran("orphans", tmp_path / "job", "--older-than", "1h")[0] == 0
+    os.utime(tmp_path / "job" / "left-over", (1_000_000_000, 1_000_000_000))
+    assert rows(ran("orphans", tmp_path / "job", "--older-than", "1h", "--json")[1]) == rows(out)
+    assert "expected a number and s, m, h or d" in ran("orphans", tmp_path / "job", "--older-than", "1")[2]
     (tmp_path / "job" / "chk-9").mkdir()
     (tmp_path / "job" / "chk-9" / "_metadata").write_bytes(b"no")
     assert ran("orphans", tmp_path / "job")[0] == 2, "what a damaged checkpoint refers to is not known"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kit
 from tests.cli.test_commands import SAVEPOINTS, ran, rows
 from tests.flink_data import values
+from tests.snapshots.written import longs
 
 
 @SAVEPOINTS
@@ -27,6 +29,27 @@ def test_changes_are_written_into_a_new_savepoint(version: str, case: str, tmp_p
     assert written.state("numbers", "long").num_rows == longs.num_rows - 1
     with pytest.raises(KeyError):
         written.state("session", "window-contents")
+    deleted = next(line for line in out.splitlines() if line.startswith("delete keys"))
+    assert "1 key: " in deleted
+    assert " rows of " in deleted
+
+
+def test_deleted_rows_are_counted_and_a_key_of_another_type_is_rejected(tmp_path: Path) -> None:
+    folder = longs(tmp_path / "old", np.arange(5), 8)
+    for dry in ([], ["--dry-run"]):
+        keys = ["--delete-key", "sums=3", "--delete-key", "sums=4", "--delete-key", "sums=99"]
+        code, out, _ = ran("edit", folder, "--to", tmp_path / f"new{len(dry)}", *keys, *dry)
+        assert code == 0
+        assert "3 keys: 2 rows of 1 state" in out
+    plan = kit.open_checkpoint(folder).edit().delete_keys("sums", [3])
+    plan.rehearse()
+    plan.rehearse()
+    assert plan.changes["detail"].tolist() == ["1 key: 1 rows of 1 state"], "a second rehearsal counts no row again"
+    for wrong in ('"3"', "3.5", "true", "null", '{"a": 3}', "99999999999999999999"):
+        code, _, err = ran("edit", folder, "--to", tmp_path / "other", "--delete-key", f"sums={wrong}")
+        assert code == 2, wrong
+        assert "the keys of 'sums' are of type Long" in err, wrong
+        assert not (tmp_path / "other").exists()
 
 
 @SAVEPOINTS

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kit
 from tests.cli.test_commands import SAVEPOINTS, ran
 from tests.flink_data import values, values_truth
 from tests.snapshots.truth import called
+from tests.snapshots.written import longs
 
 ANSWERS = Path(__file__).parents[1] / "data" / "flink_rest"
 
@@ -55,8 +57,19 @@ def test_a_job_without_an_operator_fails_unless_that_is_allowed(version: str, ca
     assert code == 1
     assert f"fails: {dropped}" in out
     code, out, _ = ran("check", folder, *uids, "--allow-non-restored-state")
-    assert code == 0
+    assert code == 3, "the job is restored, but state is lost"
     assert f"warns: {dropped}" in out
+
+
+def test_check_exits_with_1_only_where_the_job_would_not_restore(tmp_path: Path) -> None:
+    folder = longs(tmp_path / "chk-1", np.arange(5), 8)
+    assert ran("check", folder)[0] == 0
+    assert ran("check", folder, "--uid", "sums=2")[0] == 0
+    assert ran("check", folder, "--uid", "other=2")[0] == 1
+    assert ran("check", folder, "--uid", "other=2", "--allow-non-restored-state")[0] == 3
+    (tmp_path / "retained").write_text("[1")
+    code, _, err = ran("check", folder, "--retained", tmp_path / "retained")
+    assert (code, err.count("\n")) == (2, 1), "what cannot be asked is no answer"
 
 
 @SAVEPOINTS

@@ -663,7 +663,7 @@ def _named(operator: OperatorState, what: str) -> Iterator[None]:
         if str(error).startswith(f"{called}, "):  # a part of the state has said so
             raise
         raise error.about(f"{called}, {what}") from error
-    except (StateError, OSError, pa.ArrowException) as error:
+    except (StateError, OSError, OverflowError, pa.ArrowException) as error:
         raise CheckpointError(f"{called}, {what}: {error}") from error
 
 

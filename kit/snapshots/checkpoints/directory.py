@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -19,6 +19,7 @@ from kit.files.given import flag_given
 from kit.files.storage import METADATA_FILE_NAME, StateFiles
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from kit.snapshots.checkpoints.state_bytes import NOT_LOOKED_AT
 from kit.snapshots.checkpoints.storage import REST
 
 if TYPE_CHECKING:
@@ -42,10 +43,12 @@ def open_checkpoints(
     """
     files = StateFiles(file_system)
     flag_given("follow", follow)
-    found = dict(files.walk(directory, MOST_FILES))
-    if not found:
+    infos = dict(files.walk_infos(directory, MOST_FILES))
+    if not infos:
         raise SavepointNotFoundError(f"there is no directory {os.fspath(directory)!r} with files in it")
-    return Checkpoints(files.qualified(directory), found, follow=follow, file_system=file_system)
+    sizes = {path: info.size for path, info in infos.items()}
+    modified_ms = {path: info.mtime_ns // 1_000_000 for path, info in infos.items() if info.mtime_ns is not None}
+    return Checkpoints(files.qualified(directory), sizes, modified_ms, follow=follow, file_system=file_system)
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,33 @@ class Found:
     checkpoint: Checkpoint | None
     problem: str
     has_metadata: bool = True
+    is_looked_at: bool = True
+    """False if the only problem is that files are outside, where nothing is looked at."""
+
+    @property
+    def is_restorable(self) -> bool | None:
+        """True if it can be restored; None if that is not known, because files were not looked at."""
+        if self.checkpoint is not None and not self.is_looked_at:
+            return None
+        return self.checkpoint is not None and not self.problem
 
 
 class Checkpoints:
-    """The checkpoints of one directory. `files` are all files in it, with their bytes."""
+    """The checkpoints of one directory. `files` are all files in it, with their bytes.
+
+    `modified_ms` has the time of the last change of those files of which the file system knows it.
+    """
 
     def __init__(
-        self, directory: str, files: dict[str, int], *, follow: bool, file_system: fs.FileSystem | None
+        self,
+        directory: str,
+        files: dict[str, int],
+        modified_ms: Mapping[str, int],
+        *,
+        follow: bool,
+        file_system: fs.FileSystem | None,
     ) -> None:
-        self.directory, self.files = directory, files
+        self.directory, self.files, self._modified_ms = directory, files, modified_ms
         self._follow, self._file_system = follow, file_system
 
     @cached_property
@@ -79,7 +100,7 @@ class Checkpoints:
             if f"{directory}/{METADATA_FILE_NAME}" in self.files:
                 try:
                     opened = open_checkpoint(directory, follow=self._follow, file_system=self._file_system)
-                    yield Found(directory, opened, _missing(opened))
+                    yield Found(directory, opened, _missing(opened), is_looked_at=_is_looked_at(opened))
                 except (StateError, ValueError) as error:
                     yield Found(directory, None, str(error))
             elif name.startswith(("chk-", "savepoint-")):
@@ -100,7 +121,10 @@ class Checkpoints:
         raise KeyError(f"there is no checkpoint {checkpoint_id} in {self.directory!r}; there are {there or 'none'}")
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return one row per directory: its checkpoint, kind, bytes, whether it can be restored, and why not."""
+        """Return one row per directory: its checkpoint, kind, bytes, whether it can be restored, and why not.
+
+        `restorable` is null if files are outside the checkpoint's directories, where nothing is looked at.
+        """
         import pandas as pd
 
         rows = [
@@ -109,7 +133,7 @@ class Checkpoints:
                 "checkpoint_id": None if each.checkpoint is None else each.checkpoint.checkpoint_id,
                 "savepoint": None if each.checkpoint is None else each.checkpoint.is_savepoint,
                 "complete": each.checkpoint is not None,
-                "restorable": each.checkpoint is not None and not each.problem,
+                "restorable": each.is_restorable,
                 "operators": 0 if each.checkpoint is None else len(each.checkpoint.metadata.operator_states),
                 "bytes": 0 if each.checkpoint is None else each.checkpoint.size,
                 "problem": each.problem,
@@ -117,7 +141,9 @@ class Checkpoints:
             for each in self.found
         ]
         columns = ["directory", "checkpoint_id", "savepoint", "complete", "restorable", "operators", "bytes", "problem"]
-        return pd.DataFrame(rows, columns=columns).astype({"checkpoint_id": "Int64", "savepoint": "boolean"})
+        return pd.DataFrame(rows, columns=columns).astype(
+            {"checkpoint_id": "Int64", "savepoint": "boolean", "restorable": "boolean"}
+        )
 
     @cached_property
     def shared_files(self) -> pd.DataFrame:
@@ -139,15 +165,35 @@ class Checkpoints:
     def orphans(self) -> pd.DataFrame:
         """One row per file that no checkpoint here refers to, with its bytes. Nothing is deleted: this is a dry run.
 
-        Empty if a checkpoint cannot be read: what that refers to is not known.
+        Empty if a checkpoint cannot be read: what that refers to is not known. Files of a checkpoint in progress are
+        among them (`in_progress`); `orphans_older_than` leaves out what is new.
         """
-        import pandas as pd
+        return self._frame(self._orphans)
 
+    def orphans_older_than(self, age_ms: int, now_ms: int) -> pd.DataFrame:
+        """Return the rows of `orphans` whose file was last changed more than `age_ms` before `now_ms`.
+
+        A file of which the file system does not know the time is left out.
+        """
+        last = now_ms - age_ms
+        return self._frame([path for path in self._orphans if self._modified_ms.get(path, last) < last])
+
+    @cached_property
+    def in_progress(self) -> tuple[str, ...]:
+        """The directories of checkpoints without `_metadata`: a job may be writing them, or have given them up."""
+        return tuple(each.directory for each in self.found if not each.has_metadata)
+
+    @cached_property
+    def _orphans(self) -> list[str]:
         used = {path for each in self for path in each.files.found if path}
         used |= {f"{each.directory}/{METADATA_FILE_NAME}" for each in self}
         unread = any(each.checkpoint is None and each.has_metadata for each in self.found)
-        left = [] if unread else sorted(self.files.items() - {(path, self.files.get(path)) for path in used})
-        rows = [(posixpath.relpath(path, self.directory), size) for path, size in left]
+        return [] if unread else sorted(self.files.keys() - used)
+
+    def _frame(self, paths: Iterable[str]) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = [(posixpath.relpath(path, self.directory), self.files[path]) for path in paths]
         return pd.DataFrame(rows, columns=["file", "bytes"])
 
     @cached_property
@@ -212,9 +258,13 @@ class Checkpoints:
 
     @property
     def title(self) -> str:
-        """A line that says how many checkpoints and files there are."""
+        """A line that says how many checkpoints can be restored, and how many files there are."""
         size = size_text(sum(self.files.values()))
-        return f"{len(self)} of {len(self.found)} checkpoints are complete; {len(self.files)} files, {size}"
+        known = [each.is_restorable for each in self.found]
+        unknown = f", {known.count(None)} not looked at" if None in known else ""
+        return (
+            f"{known.count(True)} of {len(known)} checkpoints can be restored{unknown}; {len(self.files)} files, {size}"
+        )
 
     def _repr_html_(self) -> str:
         return str(display("checkpoint_html", self))
@@ -234,9 +284,17 @@ def _changed_bytes(before: Checkpoint, after: Checkpoint) -> int:
     return round(changed)
 
 
+def _is_looked_at(checkpoint: Checkpoint) -> bool:
+    """Return False if each problem is that a file is outside the checkpoint's directories."""
+    problems = [each for each in checkpoint.files.problem if each]
+    return not problems or not all(each.startswith(NOT_LOOKED_AT) for each in problems)
+
+
 def _missing(checkpoint: Checkpoint) -> str:
     """Return why a complete checkpoint cannot be restored: a file is missing, or not as long as recorded."""
-    problems = [each for each in checkpoint.files.problem if each]
+    problems = sorted(
+        (each for each in checkpoint.files.problem if each), key=lambda each: each.startswith(NOT_LOOKED_AT)
+    )
     if not problems:
         return ""
     more = f" (and {len(problems) - 1} more files)" if len(problems) > 1 else ""

@@ -22,7 +22,7 @@ from kit.core.state.handles import (
 )
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.snapshots.checkpoints.naming import label
-from kit.snapshots.checkpoints.state_bytes import StateBytes
+from kit.snapshots.checkpoints.state_bytes import NOT_LOOKED_AT, OutsideError, StateBytes
 from kit.snapshots.leaf_streams import streams_of
 
 if TYPE_CHECKING:
@@ -201,6 +201,8 @@ def files(metadata: CheckpointMetadata, source: StateBytes) -> pd.DataFrame:
     for path, size in file_sizes(metadata).items():
         try:
             place, problem = source.whole_path(path, size), ""
+        except OutsideError as error:
+            place, problem = "", f"{NOT_LOOKED_AT}: {error}"
         except CheckpointError as error:
             place, problem = "", str(error)
         rows.append((path, size, ", ".join(users.get(path, ())), place, problem))

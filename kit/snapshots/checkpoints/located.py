@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 
 from kit.core.metadata import CheckpointMetadata, MetadataError, MetadataVersion, read_metadata
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import CheckpointError, SavepointNotFoundError, StorageError
 from kit.core.state.handles import KeyedStateHandle, KeyGroupRange
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.files.storage import StateFiles
@@ -27,7 +27,12 @@ class Located:
 
 def located(path: str | os.PathLike[str], files: StateFiles) -> Located:
     """Read the metadata of a checkpoint. Raises SavepointNotFoundError, CheckpointError."""
-    found = files.resolve(path)
+    try:
+        found = files.resolve(path)
+    except SavepointNotFoundError:
+        raise
+    except StorageError as error:
+        raise CheckpointError(f"{error}; fetch the checkpoint again, or open another one") from error
     try:
         metadata, layout = read_metadata(found.metadata, found.location.directory)
     except MetadataError as error:

@@ -24,6 +24,14 @@ MOST_KEPT_BYTES = 1 << 26
 PARTS = (SHARED_STATE_DIR, TASK_OWNED_STATE_DIR)
 
 
+NOT_LOOKED_AT = "not looked at"
+"""The beginning of the problem of a file outside the checkpoint's directories."""
+
+
+class OutsideError(CheckpointError):
+    """A file outside the checkpoint's directories, which is not looked at without `follow`."""
+
+
 class StateBytes:
     """Reads the streams of one checkpoint, whose `_metadata` is in `directory`."""
 
@@ -40,8 +48,19 @@ class StateBytes:
     def path(self, recorded: str) -> str:
         """Return where a recorded file is. Raises CheckpointError if it is missing, or not the checkpoint's own."""
         if recorded not in self._found:
-            self._found[recorded] = self._find(recorded)
+            self._found[recorded] = self._looked_for(recorded)
         return self._found[recorded]
+
+    def _looked_for(self, recorded: str) -> str:
+        try:
+            return self._find(recorded)
+        except CheckpointError:
+            raise
+        except (ValueError, OSError, pa.ArrowException) as error:  # a NUL in the path, say, or an unknown scheme
+            raise CheckpointError(
+                f"{self.directory}/{METADATA_FILE_NAME} refers to the file {recorded!r}, which cannot be looked for: "
+                f"{error}. Fetch the metadata again if it is damaged, or open another checkpoint"
+            ) from error
 
     def whole_path(self, recorded: str, size: int) -> str:
         """Return where a recorded file is. Raises CheckpointError as `path` does, and for less than `size` bytes."""
@@ -71,7 +90,7 @@ class StateBytes:
             raise CheckpointError(
                 f"the file {recorded!r} of the checkpoint is missing: copy it back, or open another checkpoint"
             )
-        raise CheckpointError(
+        raise OutsideError(
             f"the checkpoint refers to {recorded!r}, which is outside its directory {self.directory!r} and was not "
             f"found in it, nor in {' or '.join(PARTS)}: copy the file there, or open the checkpoint with follow=True "
             "(in a shell: --follow)"
@@ -130,6 +149,9 @@ class Stream:
             if repr(self.name) in str(error):
                 raise
             raise error.about(repr(self.name)) from error
+        except (OverflowError, ValueError) as error:  # bytes of the right form that make no value
+            found = DamagedError(f"found bytes that make no value ({error}), expected those of state", offset)
+            raise found.of_file(self.name, self._first_byte()) from error
 
     def _first_byte(self) -> int:
         """Return the place of the first byte in the file; if it is the metadata, its bytes are searched."""

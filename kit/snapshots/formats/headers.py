@@ -155,8 +155,10 @@ def _keyed_state(reader: Reader, key: Type) -> KeyedState:
     raw = reader.data[start : reader.at]
     if entry.kind == TIMERS:
         timer = entry.serializer("VALUE_SERIALIZER")
-        namespace = timer.parts[1] if isinstance(timer, Timer) else timer
-        return KeyedState(entry.name, TIMER, key, namespace, timer, raw)
+        if not isinstance(timer, Timer):
+            found = f"timers {entry.name!r} with serializer {timer.name}"
+            raise DamagedError(f"found {found}, expected that of timers", start)
+        return KeyedState(entry.name, TIMER, key, timer.parts[1], timer, raw)
     if entry.kind not in (KEY_VALUE, ASYNC_KEY_VALUE):
         raise DamagedError(f"found state {entry.name!r} of kind {entry.kind}, expected that of keyed state", start)
     kind = entry.options.get("KEYED_STATE_TYPE", "VALUE")

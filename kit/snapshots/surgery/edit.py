@@ -19,13 +19,15 @@ from kit.core.state.handles import KeyGroupsSavepointStateHandle
 from kit.core.state.key_groups import check_parallelism, default_max_parallelism, key_group_partitions
 from kit.core.state.operator_state import EMPTY_SUBTASK_STATE, OperatorState, OperatorSubtaskState
 from kit.files.storage import StateFiles
+from kit.snapshots.checkpoints.keyed_parts import KeyedPart
 from kit.snapshots.checkpoints.naming import label, operator_named
 from kit.snapshots.checkpoints.versioned_items import SOURCE_READER_STATE
+from kit.snapshots.serializers.types import Type
 from kit.snapshots.surgery.bootstrap import as_table
 from kit.snapshots.surgery.copied_files import CopiedFiles, is_below
 from kit.snapshots.surgery.drafts import Draft, Origin
 from kit.snapshots.surgery.keyed_state import Handles, rewritten_keyed_state, rewritten_raw_timers
-from kit.snapshots.surgery.keys import Keys, without_keys
+from kit.snapshots.surgery.keys import KeyDeletion, Keys, check_keys
 from kit.snapshots.surgery.offsets import at_offsets, splits_of
 from kit.snapshots.surgery.operator_state import rewritten_operator_state
 from kit.snapshots.surgery.target import NoTarget, Target
@@ -46,6 +48,12 @@ class Step:
     operation: str
     operator: str
     detail: str
+    deletion: KeyDeletion | None = None
+
+    @property
+    def told(self) -> str:
+        """The detail; of a deletion with the rows that it deleted, once it was carried out."""
+        return self.detail if self.deletion is None else self.deletion.told
 
 
 class Edit:
@@ -153,13 +161,17 @@ class Edit:
             operator: the operator.
             keys: the keys, or a function that takes an Arrow array of keys and returns True for those to delete.
 
-        Raises KeyError for an unknown operator.
+        Once the plan was written or rehearsed, `changes` says how many rows were deleted.
+
+        Raises KeyError for an unknown operator, CheckpointError for a key that is not of the type of its keys.
         """
         self._check_canonical()
         draft = self._draft(operator)
-        changes = (*draft.change_pairs, without_keys(keys))
-        told = "where the function is True" if callable(keys) else f"{len(keys)} keys"
-        return self._with(draft, replace(draft, change_pairs=changes), "delete keys", told)
+        if (type_ := self._key_type(draft)) is not None:
+            check_keys(keys, type_, label(draft.new))
+        deletion = KeyDeletion(keys)
+        changed = replace(draft, change_pairs=(*draft.change_pairs, deletion))
+        return self._with(draft, changed, "delete keys", deletion=deletion)
 
     def map(self, operator: str, state: str, function: MapValues) -> Edit:
         """Change the values of a keyed state with a function of Arrow columns.
@@ -402,9 +414,19 @@ class Edit:
                 found += [info.name for info in part.infos()]
         return [name for name in found if name not in draft.dropped]
 
-    def _with(self, draft: Draft, changed: Draft, operation: str, detail: str) -> Edit:
+    def _key_type(self, draft: Draft) -> Type | None:
+        """Return the type of an operator's keys; None if it has no keyed state in a layout of Flink."""
+        for subtask in sorted(draft.old.subtask_states):
+            for part in (*self._origin.keyed_parts(draft.old, subtask), *self._origin.raw_timers(draft.old, subtask)):
+                for state in part.states.values() if isinstance(part, KeyedPart) else ():
+                    return state.key
+        return None
+
+    def _with(
+        self, draft: Draft, changed: Draft, operation: str, detail: str = "", deletion: KeyDeletion | None = None
+    ) -> Edit:
         drafts = tuple(changed if each is draft else each for each in self._drafts)
-        return self._next(drafts, Step(operation, label(draft.new), detail))
+        return self._next(drafts, Step(operation, label(draft.new), detail, deletion))
 
     def _each(self, operator: str | None, change: Callable[[Draft], Draft], operation: str, detail: str) -> Edit:
         if operator is not None:
@@ -422,7 +444,7 @@ class Edit:
         """One row per change, in order: operation, operator, detail."""
         import pandas as pd
 
-        rows = [(each.operation, each.operator, each.detail) for each in self.steps]
+        rows = [(each.operation, each.operator, each.told) for each in self.steps]
         return pd.DataFrame(rows, columns=["operation", "operator", "detail"])
 
     @property
@@ -432,7 +454,7 @@ class Edit:
         return f"{many} change{'s' * (many != 1)} to {self._origin.source.directory!r}"
 
     def __repr__(self) -> str:
-        lines = [f"  {each.operation}: {each.operator} {each.detail}".rstrip() for each in self.steps]
+        lines = [f"  {each.operation}: {each.operator} {each.told}".rstrip() for each in self.steps]
         return "\n".join([f"Edit: {self.title}", *lines])
 
     def _repr_html_(self) -> str:
