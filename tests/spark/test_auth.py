@@ -199,17 +199,18 @@ def test_another_purpose_is_not_answered(pair: tuple[Tape, Tape]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "message"),
+    ("verdict", "message", "rejected"),
     [
-        (Verdict.FENCED, r"refused slot 3 \(epoch 7\): it is driver \(epoch 8\); leave"),
-        (Verdict.TAKEN, r"refused slot 3 \(epoch 7\): that slot is already connected to driver \(epoch 8\)"),
+        (Verdict.FENCED, r"it is driver \(epoch 8\); leave", "comes too late or too early"),
+        (Verdict.TAKEN, r"that slot is already connected to driver \(epoch 8\)", "comes twice"),
+        (Verdict.UNKNOWN, r"driver \(epoch 8\) has no slot of that number", "is no slot of this epoch"),
     ],
 )
-def test_a_refusal_says_why(pair: tuple[Tape, Tape], verdict: Verdict, message: str) -> None:
+def test_a_refusal_says_why(pair: tuple[Tape, Tape], verdict: Verdict, message: str, rejected: str) -> None:
     listening = listen_on(pair[1], me=Party(DRIVER, 8), judge=lambda _: verdict)
-    with pytest.raises(FencedError, match=message):
+    with pytest.raises(FencedError, match=rf"refused slot 3 \(epoch 7\): {message}"):
         dial_on(pair[0])
-    with pytest.raises(FencedError, match=r"slot 3 \(epoch 7\) comes too late, or twice: this is driver \(epoch 8\)"):
+    with pytest.raises(FencedError, match=rf"slot 3 \(epoch 7\) {rejected}: this is driver \(epoch 8\)"):
         listening()
 
 

@@ -33,7 +33,7 @@ def inbox() -> Inbox:
 
 @pytest.fixture
 def server(inbox: Inbox) -> Iterator[ControlServer]:
-    with ControlServer(SECRET, 1, inbox, settings=SETTINGS) as listening:
+    with ControlServer(SECRET, 1, inbox, slots=3, settings=SETTINGS) as listening:
         yield listening
 
 
@@ -109,7 +109,7 @@ def test_a_slot_that_ends_is_told_from_one_that_dies(server: ControlServer, inbo
 
 def test_a_slot_notices_that_the_driver_has_closed(inbox: Inbox) -> None:
     for _ in range(20):  # the slot may still be on the handshake's thread, or past it
-        server = ControlServer(SECRET, 1, inbox)
+        server = ControlServer(SECRET, 1, inbox, slots=1)
         client, slot_inbox = join(server, 0)
         inbox.next(SlotJoined)
         server.close()
@@ -128,6 +128,9 @@ def test_a_slot_of_an_older_epoch_is_told_to_leave(server: ControlServer, inbox:
     # What it still says carries its epoch, beside its successor's.
     client.send(ControlMessage("ack"))
     assert inbox.next() == SlotMessage(0, 1, ControlMessage("ack"))
+    with pytest.raises(FencedError, match="has no slot of that number"):
+        join(server, 0, epoch=2)
+    server.admit(1)
     successor, _ = join(server, 0, epoch=2)
     assert inbox.next(SlotJoined).epoch == 2
     client.close()
@@ -162,10 +165,11 @@ def test_an_epoch_that_ends_during_a_handshake_does_not_take_the_slot_in(
     inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _between_verdict_and_welcome(monkeypatch, lambda: server.fence(2))
-    with ControlServer(SECRET, 1, inbox, settings=SETTINGS) as server:
+    with ControlServer(SECRET, 1, inbox, slots=3, settings=SETTINGS) as server:
         late, late_inbox = join(server, 0, epoch=1)
         assert not late_inbox.next(DriverLeft).clean
         assert server.slots() == []
+        server.admit(1)
         successor, _ = join(server, 0, epoch=2)
         assert inbox.next() == SlotJoined(0, 2, SlotHello(0, 2, os.getpid(), socket.gethostname(), []))
         assert inbox.empty()
@@ -183,7 +187,7 @@ def test_a_twin_that_comes_first_during_a_handshake_keeps_the_slot(
         inbox.next(SlotJoined)
 
     _between_verdict_and_welcome(monkeypatch, come_first)
-    with ControlServer(SECRET, 1, inbox, settings=SETTINGS) as server:
+    with ControlServer(SECRET, 1, inbox, slots=3, settings=SETTINGS) as server:
         late, late_inbox = join(server, 0)
         assert not late_inbox.next(DriverLeft).clean
         (first,) = twins
@@ -209,6 +213,25 @@ def test_two_processes_cannot_be_the_same_slot(server: ControlServer, inbox: Inb
         assert inbox.next() == SlotMessage(0, 1, ControlMessage("ack"))
 
 
+@pytest.mark.parametrize("slot", [2, 9, 2**31 - 1, -1, -7])
+def test_a_slot_that_the_epoch_does_not_have_is_refused(inbox: Inbox, slot: int) -> None:
+    """Even if it holds the secret; the others are not affected, and a wider epoch has more slots."""
+    with ControlServer(SECRET, 1, inbox, slots=2, settings=SETTINGS) as server:
+        last, _ = join(server, 1)
+        inbox.next(SlotJoined)
+        with pytest.raises(FencedError, match=r"refused .*: driver \(epoch 1\) has no slot of that number"):
+            join(server, slot)
+        assert server.slots() == [1]
+        assert inbox.empty()
+        server.fence(2)
+        server.admit(3)
+        if slot == 2:
+            wider, _ = join(server, slot, epoch=2)
+            assert inbox.next(SlotJoined).slot == slot
+            wider.close()
+        last.close()
+
+
 def test_a_wrong_secret_disturbs_nobody(server: ControlServer, inbox: Inbox) -> None:
     client, _ = join(server, 0)
     with client:
@@ -221,7 +244,7 @@ def test_a_wrong_secret_disturbs_nobody(server: ControlServer, inbox: Inbox) -> 
 
 def test_a_silent_slot_is_lost(inbox: Inbox) -> None:
     with (
-        ControlServer(SECRET, 1, inbox, settings=IMPATIENT) as server,
+        ControlServer(SECRET, 1, inbox, slots=3, settings=IMPATIENT) as server,
         RawPeer(server.endpoint, Purpose.CONTROL, Party(0, 1)) as frozen,
     ):
         frozen.write(*SlotHello(0, 1, 0, "host").to_message().pack())
@@ -234,7 +257,7 @@ def test_a_silent_slot_is_lost(inbox: Inbox) -> None:
 
 def test_an_idle_connection_lives_by_its_heartbeats(inbox: Inbox) -> None:
     with (
-        ControlServer(SECRET, 1, inbox, settings=IMPATIENT) as server,
+        ControlServer(SECRET, 1, inbox, slots=3, settings=IMPATIENT) as server,
         RawPeer(server.endpoint, Purpose.CONTROL, Party(0, 1)) as peer,
     ):
         peer.write(*SlotHello(0, 1, 0, "host").to_message().pack())

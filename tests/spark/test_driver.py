@@ -523,6 +523,8 @@ def test_strangers_and_slots_of_another_epoch_do_not_disturb_a_job(tmp_path: Pat
             ControlClient(server, new_secret(), 0, 1, driver.inbox, settings=WireSettings())
         with pytest.raises(FencedError, match="epoch 9"):
             ControlClient(server, driver.slots.secret, 0, 9, driver.inbox, settings=WireSettings())
+        with pytest.raises(FencedError, match=r"refused slot 9 .* has no slot of that number"):
+            ControlClient(server, driver.slots.secret, 9, 1, driver.inbox, settings=WireSettings())
         with pytest.raises(FencedError, match="already connected"):
             ControlClient(server, driver.slots.secret, 0, 1, driver.inbox, settings=WireSettings())
         with socket.create_connection((server.host, server.port)) as stranger:

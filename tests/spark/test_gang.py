@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import queue
 import threading
 import time
@@ -14,9 +15,17 @@ from kit.hosts.spark.driver import executors, gang
 from kit.hosts.spark.driver.epoch import Epoch
 from kit.hosts.spark.driver.gang import SparkGang
 from kit.hosts.spark.driver.task_metrics import TaskMetrics
+from kit.hosts.spark.edge import SparkOutput
+from kit.hosts.spark.slot.slot import SlotTicket
 from kit.hosts.spark.wire.connection import WITHOUT_END, silence
 from kit.hosts.spark.wire.control import SlotHello
-from kit.hosts.spark.wire.stream import TAKES_NOTHING
+from kit.hosts.spark.wire.credentials import Credentials
+from kit.hosts.spark.wire.endpoint import WireSettings
+from kit.hosts.spark.wire.stream import TAKES_NOTHING, Endpoint
+from kit.hosts.spark.wire.tls import Tls
+from tests.spark.sockets import SECRET
+
+TLS = Tls.for_this_run()
 
 
 class Tasks(dict[int, str]):
@@ -43,11 +52,18 @@ class PlayedSpark:
     def resourceProfileManager(self) -> Any:  # noqa: N802
         return SimpleNamespace(defaultResourceProfile=lambda: None)
 
+    def setLocalProperty(self, name: str, value: str) -> None:  # noqa: N802
+        self.property = name, value
+
     def setJobGroup(self, group: str, *_: object, **__: object) -> None:  # noqa: N802
         self.group = group
 
     def parallelize(self, *_: object) -> Any:
-        barrier = SimpleNamespace(mapPartitions=lambda task: SimpleNamespace(collect=self.collect))
+        def map_partitions(task: Any) -> Any:
+            self.task = task
+            return SimpleNamespace(collect=self.collect)
+
+        barrier = SimpleNamespace(mapPartitions=map_partitions)
         return SimpleNamespace(barrier=lambda: barrier)
 
     def collect(self) -> None:
@@ -87,8 +103,28 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> queue.Queue[str]:
 
 
 def gang_on(spark: PlayedSpark, ended: queue.Queue[str]) -> SparkGang:
-    ticket = SimpleNamespace(slots=2, epoch=1, job=SimpleNamespace(job_id="j", name="played"))
+    job: Any = SimpleNamespace(job_id="j", name="played")
+    wire, driver, output = WireSettings(tls=TLS), Endpoint("127.0.0.1", 1), SparkOutput("")
+    ticket = SlotTicket(job, 1, {"rows": 2}, {"rows": 4}, driver, SECRET, "", output, wire)
     return SparkGang(spark, ticket, ended.put, lambda: TaskMetrics(spark))  # type: ignore[arg-type]
+
+
+def test_the_credentials_travel_beside_the_closure(ended: queue.Queue[str]) -> None:
+    """Spark serves a closure as a broadcast, and may write it to disk."""
+    spark = PlayedSpark()
+    gang_on(spark, ended).cancel()
+    ended.get(timeout=10)
+    closure = pickle.dumps(spark.task)
+    assert b"127.0.0.1" in closure
+    assert SECRET not in closure
+    assert TLS.key not in closure
+    name, value = spark.property
+    assert "secret" in name, "so that Spark leaves its value out of event logs"
+    assert Credentials.from_property(value) == Credentials(SECRET, TLS)
+    without = Credentials.from_property(Credentials(SECRET).to_property())
+    assert without == Credentials(SECRET)
+    with pytest.raises(RuntimeError, match="Spark delivered no local property"):
+        Credentials.from_property(None)
 
 
 def test_an_executor_whose_task_does_not_end_is_replaced(ended: queue.Queue[str]) -> None:

@@ -246,7 +246,7 @@ def test_a_frame_that_comes_a_byte_at_a_time_is_cut_off() -> None:
     """Each byte is a sign of life, so the limit of silence never passes."""
     inbox = Inbox()
     with (
-        ControlServer(SECRET, 1, inbox, settings=IMPATIENT) as server,
+        ControlServer(SECRET, 1, inbox, slots=1, settings=IMPATIENT) as server,
         RawPeer(server.endpoint, Purpose.CONTROL, Party(0, 1)) as slow,
     ):
         slow.write(*SlotHello(0, 1, 0, "host").to_message().pack())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,16 +14,19 @@ from kit.hosts.spark.console import waiting
 from kit.hosts.spark.driver.gang import concurrent_tasks, missing_slots
 from kit.hosts.spark.driver.slot_watch import SlotWatch
 from kit.hosts.spark.driver.warm_slots import WarmSlots
-from kit.hosts.spark.session import is_local
+from kit.hosts.spark.session import is_local, is_open
 from kit.hosts.spark.started_jobs import StartedJob, started
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source_spec import SourceSpec
 
 ASK_EVERY_S = 0.2
+logger = logging.getLogger("kit.hosts.spark")
 
 
 def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0, *, beside: int = 0) -> None:
     """Raise JobFailedError if the session is of the wrong kind, was stopped, or has fewer than `slots` slots.
+
+    Warns, once for each session, if other users can read its data.
 
     `beside` cores must be left for Spark's own queries (`cores_beside`). A cluster's executors may still be starting,
     above all when a driver takes over: wait up to `wait_s` for them.
@@ -37,6 +41,7 @@ def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0
             f"job {job} cannot run: its Spark session was stopped; make another with create_session(slots={slots}), "
             "or give SparkJob none"
         )
+    _warn_if_open(spark)
     if not is_local(spark.sparkContext.master):
         _wait_for_executors(spark, job, slots, wait_s)
     if missing := missing_slots(spark, slots, beside):
@@ -83,6 +88,37 @@ def slots_for(spark: SparkSession | None, job: StartedJob) -> int | None:
     there = None if spark is None else concurrent_tasks(spark)
     held = sum(other.look.summary()["slots"] for other in started() if other.spark is spark and other is not job)
     return None if there is None else max(0, there - held)
+
+
+_warned: set[str] = set()
+"""The applications whose user has been warned."""
+
+
+def _warn_if_open(spark: SparkSession) -> None:
+    application = spark.sparkContext.applicationId
+    if application in _warned or not is_open(spark):
+        return
+    _warned.add(application)
+    local = is_local(spark.sparkContext.master)
+    logger.warning(
+        "this Spark session does not authenticate: whoever can connect to its ports can read the rows and functions of "
+        "its jobs. %s",
+        _CLOSE_LOCAL if local else _CLOSE_CLUSTER,
+    )
+
+
+_CLOSE_LOCAL = (
+    "Use create_session(), or add these lines where the session is built:\n"
+    '    .config("spark.authenticate", "true")\n'
+    '    .config("spark.local.dir", "...")  # a directory of your own with mode 0700, for the rows that Spark writes'
+)
+_CLOSE_CLUSTER = (
+    "Add these lines to the session, and to spark-defaults.conf of a standalone cluster's master and workers:\n"
+    "    spark.authenticate true\n"
+    "    spark.authenticate.secret ...  # standalone only: YARN and Kubernetes make one up for each application\n"
+    "    spark.network.crypto.enabled true\n"
+    "    spark.io.encryption.enabled true"
+)
 
 
 def _is_stopped(spark: SparkSession) -> bool:

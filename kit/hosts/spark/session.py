@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from kit.core.arguments.allowed import NAME, Allowed, check_allowed, count, or_none
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.signals import keep_jobs_on_interrupt
+from kit.hosts.spark.temporary import SPARK_FILES, process_directory
 
 # Large batches come and go: without these, glibc returns their memory to the system each time and requests it again.
 WORKER_ENVIRONMENT = {
@@ -40,6 +41,13 @@ LESS_COMPILING = (
 )
 # Spark asks whether a value is null before it takes it out of a batch of Python's; by default Arrow asks once more.
 ASKING_ONCE = "-Darrow.enable_null_check_for_get=false"
+AUTHENTICATED = {"spark.authenticate": "true"}
+"""The setting with which Spark's block manager serves blocks only to its own application.
+
+A block holds the job's functions, or rows. On a local master Spark makes up the secret for it. On a cluster the secret
+must be known to the cluster too, so `create_session` does not set it there. A secret is never among the settings here:
+PySpark passes them on Java's command line, which every user can read.
+"""
 QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()} {LESS_COMPILING} {ASKING_ONCE}",
@@ -83,8 +91,10 @@ def create_session(
     """Return a Spark session that can run a job of parallelism `slots`, or the one that already runs.
 
     Without `master`, it runs on this machine. `config` has Spark settings, which override those that a streaming job
-    needs. `spark.stop()` ends it. The first session of a process starts Java, which takes seconds: a line says so.
-    `spark.read.format("checkpoint")` reads state. Raises SettingError.
+    needs. `spark.stop()` ends it. On this machine, other users can neither ask Spark for the session's data nor read
+    its files: `spark.authenticate` is set, and `spark.local.dir` is a private directory. The first session of a process
+    starts Java, which takes seconds: a line says so. `spark.read.format("checkpoint")` reads state. Raises
+    SettingError.
     """
     given = SimpleNamespace(app_name=app_name, slots=slots, master=master, config=config)
     check_allowed(given, _ALLOWED, "create_session")
@@ -97,7 +107,8 @@ def create_session(
     settings |= {f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()}
     if master is None or master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        settings |= LOCAL | {"spark.executorEnv.PYTHONPATH": os.pathsep.join(_import_path())}
+        settings |= LOCAL | AUTHENTICATED | {"spark.executorEnv.PYTHONPATH": os.pathsep.join(_import_path())}
+        settings["spark.local.dir"] = _private_directory()
     builder = SparkSession.builder.appName(app_name).master(master or f"local[{slots + SPARE_CORES}]")
     for name, value in (settings | dict(config or {})).items():
         builder = builder.config(name, value)
@@ -110,6 +121,21 @@ def create_session(
 def is_local(master: str | None) -> bool:
     """Return True if the master runs its executor in the driver's own process."""
     return master is None or master == "local" or master.startswith("local[")
+
+
+def _private_directory() -> str:
+    """Return a directory for Spark's files (rows that it exchanges or caches) that only this user can read."""
+    directory = os.path.join(process_directory(), SPARK_FILES)
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    return directory
+
+
+def is_open(session: SparkSession) -> bool:
+    """Return True if whoever can connect to Spark's ports may read the session's blocks.
+
+    The settings of its context count, which it was started with; those of the session may have been changed later.
+    """
+    return session.sparkContext.getConf().get("spark.authenticate", "false") != "true"
 
 
 def _import_path() -> list[str]:

@@ -3,6 +3,7 @@
     <temporary files>/kit-<process id>-<random>/    made when first needed, readable by this user only
         lock                                        locked as long as the process lives
         checkpoints-*, collected-*, sockets-*       of its jobs
+        spark                                       of its Spark session
 
 They are removed when the process ends. A process that is killed cannot clean up, so the next process that creates such
 a directory removes those whose lock is free: a lock ends with its process, however the process ends.
@@ -22,6 +23,7 @@ from pathlib import Path
 
 PREFIX = "kit-"
 LOCK = "lock"
+SPARK_FILES = "spark"
 
 
 def temporary_directory(prefix: str) -> str:

@@ -24,6 +24,7 @@ from kit.hosts.spark.driver.oom_kills import killed_by
 from kit.hosts.spark.driver.task_metrics import TaskMetrics
 from kit.hosts.spark.slot.counts import rows_of
 from kit.hosts.spark.slot.slot import LastWord, Slot, SlotTicket
+from kit.hosts.spark.wire.credentials import PROPERTY, Credentials
 
 logger = logging.getLogger("kit.hosts.spark")
 GRACE_S = 2.0
@@ -118,6 +119,7 @@ class SparkGang:
                 return
             context = self._spark.sparkContext
             context.setJobGroup(self.group, f"{ticket.job.name}, epoch {ticket.epoch}", interruptOnCancel=False)
+            context.setLocalProperty(PROPERTY, ticket.credentials.to_property())
             tasks = context.parallelize(range(ticket.slots), ticket.slots).barrier()
             self._prepared(tasks)()
         except Exception as failure:
@@ -149,7 +151,7 @@ class _SlotTask:
     """
 
     def __init__(self, ticket: SlotTicket, *, counts: bool) -> None:
-        self._ticket = ticket
+        self._ticket = ticket.without_credentials()
         self._counts = counts
 
     def __call__(self, numbers: Iterable[int]) -> Iterator[Any]:
@@ -158,9 +160,10 @@ class _SlotTask:
         context = TaskContext.get()
         assert context is not None
         inbox = LastWord(GRACE_S)
-        slot = Slot(self._ticket, context.partitionId(), inbox)
+        ticket = self._ticket.with_credentials(Credentials.from_property(context.getLocalProperty(PROPERTY)))
+        slot = Slot(ticket, context.partitionId(), inbox)
         with _rare_collections():
-            rows = rows_of(slot.counting(_profiled(slot.number, self._ticket.epoch)))
+            rows = rows_of(slot.counting(_profiled(slot.number, ticket.epoch)))
             yield from (row for row in rows if self._counts)
         inbox.left()
 

@@ -136,6 +136,7 @@ class Slots:
         )
         graph = ExecutionGraph(driver.job, command.parallelism, command.max_parallelism)
         epoch = Epoch(command.epoch, ticket.slots, graph)
+        self.server.admit(ticket.slots)
         with driver.lock:
             self.epoch = epoch
             self.meters = MeterReadings()

@@ -20,7 +20,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from kit.core.protocol.words import Envelope, ProtocolError
@@ -35,6 +35,7 @@ from kit.hosts.spark.slot.working_slot import WorkingSlot
 from kit.hosts.spark.wire.addresses import CONNECT, addresses_of
 from kit.hosts.spark.wire.channels import DataPlane, PeerEnded, PeerLost
 from kit.hosts.spark.wire.control import LEAVE, ControlClient, DriverLeft, DriverMessage
+from kit.hosts.spark.wire.credentials import Credentials
 from kit.hosts.spark.wire.endpoint import EVERY_ADDRESS, WireSettings, address_towards
 from kit.hosts.spark.wire.stream import Endpoint
 from kit.hosts.spark.wire.wire import ControlMessage
@@ -53,7 +54,10 @@ FINISH_WRITING_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SlotTicket:
-    """The data that a slot needs at its start. It is sent in Spark's closure, with the user's functions."""
+    """The data that a slot needs at its start.
+
+    It is sent in Spark's closure, with the user's functions but `without_credentials`.
+    """
 
     job: JobGraph
     epoch: int
@@ -76,6 +80,19 @@ class SlotTicket:
     def slots(self) -> int:
         """The number of slots of the epoch: the number of subtasks of its widest vertex."""
         return max(self.parallelism.values())
+
+    @property
+    def credentials(self) -> Credentials:
+        """The parts of the ticket that prove that a process belongs to the job."""
+        return Credentials(self.secret, self.wire.tls)
+
+    def without_credentials(self) -> SlotTicket:
+        """Return the ticket without these parts."""
+        return self.with_credentials(Credentials(b""))
+
+    def with_credentials(self, credentials: Credentials) -> SlotTicket:
+        """Return the ticket with these parts."""
+        return replace(self, secret=credentials.secret, wire=replace(self.wire, tls=credentials.tls))
 
     def __repr__(self) -> str:
         return f"SlotTicket({self.job.name}, epoch {self.epoch}, {self.slots} slots, {self.driver})"

@@ -5,7 +5,7 @@ Theory of operation. Four messages of fixed size, after which both ends know tha
     dials -> listens   hello:     purpose, slot, epoch, nonce
     listens -> dials   challenge: purpose, slot, epoch, nonce; HMAC("listens", hello, challenge)
     dials -> listens   proof:     HMAC("dials", hello, challenge)
-    listens -> dials   verdict:   welcome, fenced or taken;     HMAC("verdict", verdict, hello, challenge)
+    listens -> dials   verdict:   welcome, fenced, taken or unknown; HMAC("verdict", verdict, hello, challenge)
 
 Every HMAC (SHA-256) covers
 
@@ -52,7 +52,7 @@ class CutOffError(AuthenticationError):
 
 
 class FencedError(ConnectionError):
-    """The other end holds the secret but belongs to another epoch, or the slot is already taken."""
+    """The other end holds the secret but rejects this one: of another epoch, or a slot that is taken or unknown."""
 
 
 class Purpose(IntEnum):
@@ -70,6 +70,8 @@ class Verdict(IntEnum):
     """The ends belong to different epochs."""
     TAKEN = 2
     """Another process has joined as this slot in this epoch."""
+    UNKNOWN = 3
+    """The epoch has no slot of this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def authenticate(
     """Perform the dialling end's half of the handshake; return the listening party.
 
     Raises AuthenticationError if the listener has another secret, or is not the slot that was dialled; FencedError if
-    it is of another epoch, or the slot is taken; TimeoutError if no answer arrives before `deadline`.
+    it is of another epoch, or the slot is taken or unknown; TimeoutError if no answer arrives before `deadline`.
     """
     hello = _PARTY.pack(_MAGIC, _VERSION, purpose, me.slot, me.epoch, secrets.token_bytes(_NONCE_BYTES))
     try:
@@ -157,8 +159,15 @@ def admit(
     verdict = judge(dialler)
     stream.send_buffers([_VERDICT.pack(verdict, _tag(secret, b"verdict", bytes([verdict]), hello, challenge))])
     if verdict is not Verdict.WELCOME:
-        raise FencedError(f"{dialler} comes too late, or twice: this is {me}")
+        raise FencedError(f"{dialler} {_REJECTED[verdict]}: this is {me}")
     return dialler
+
+
+_REJECTED = {
+    Verdict.FENCED: "comes too late or too early",
+    Verdict.TAKEN: "comes twice",
+    Verdict.UNKNOWN: "is no slot of this epoch",
+}
 
 
 def _tag(secret: bytes, role: bytes, *messages: bytes) -> bytes:
@@ -185,4 +194,6 @@ def _no_hello(message: bytes, expected: Purpose) -> str:
 def _refusal(endpoint: Endpoint, verdict: int, me: Party, listener: Party) -> FencedError:
     if verdict == Verdict.TAKEN:
         return FencedError(f"{endpoint} refused {me}: that slot is already connected to {listener}")
+    if verdict == Verdict.UNKNOWN:
+        return FencedError(f"{endpoint} refused {me}: {listener} has no slot of that number")
     return FencedError(f"{endpoint} refused {me}: it is {listener}; leave, the job continues in another epoch")

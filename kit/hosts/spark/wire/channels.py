@@ -220,9 +220,10 @@ class DataPlane:
     def _judge(self, party: Party) -> Verdict:
         if party.epoch != self.epoch:
             return Verdict.FENCED
+        if not 0 <= party.slot < self.slot:
+            return Verdict.UNKNOWN
         with self._changed:
-            taken = party.slot in self._peers or not 0 <= party.slot < self.slot
-        return Verdict.TAKEN if taken else Verdict.WELCOME
+            return Verdict.TAKEN if party.slot in self._peers else Verdict.WELCOME
 
     def _accepted(self, stream: Stream, party: Party) -> None:
         with self._changed:

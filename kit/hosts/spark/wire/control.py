@@ -157,7 +157,8 @@ class _SlotConnection:
 class ControlServer:
     """The driver's end. It puts `SlotJoined`, `SlotMessage` and `SlotLeft` into `inbox`; `send` never waits.
 
-    A slot has joined once its hello has arrived. One that leaves before that is not reported.
+    Only the slots 0 to `slots` - 1 of the current epoch may join. After `fence` none may, until `admit` says how many
+    the next epoch has. A slot has joined once its hello has arrived. One that leaves before that is not reported.
     """
 
     def __init__(
@@ -166,12 +167,14 @@ class ControlServer:
         epoch: int,
         inbox: queue.SimpleQueue[Any],
         *,
+        slots: int = 0,
         host: str = "127.0.0.1",
         port: int = 0,
         advertised_host: str = "",
         settings: WireSettings | None = None,
     ) -> None:
         self.epoch = epoch
+        self._slot_count = slots
         self.inbox = inbox
         self._settings = settings or WireSettings()
         self._lock = threading.Lock()
@@ -203,6 +206,11 @@ class ControlServer:
         with self._lock:
             return sorted(slot for slot, connection in self._slots.items() if connection.hello is not None)
 
+    def admit(self, slots: int) -> None:
+        """Let the slots 0 to `slots` - 1 of the current epoch join, and no others."""
+        with self._lock:
+            self._slot_count = slots
+
     def send(self, slot: int, message: ControlMessage) -> bool:
         """Queue a message for a slot of the current epoch; return False if the slot is not connected (any more).
 
@@ -230,6 +238,7 @@ class ControlServer:
             if epoch <= self.epoch:
                 raise ValueError(f"epoch {epoch} does not come after epoch {self.epoch}")
             self.epoch = epoch
+            self._slot_count = 0
             old = list(self._slots.values())
             self._leaving = {slot for slot in self._leaving if not slot.connection.is_over} | set(old)
             self._slots.clear()
@@ -245,7 +254,9 @@ class ControlServer:
         with self._lock:
             if party.epoch != self.epoch:
                 return Verdict.FENCED
-            return Verdict.TAKEN if party.slot in self._slots or party.slot < 0 else Verdict.WELCOME
+            if not 0 <= party.slot < self._slot_count:
+                return Verdict.UNKNOWN
+            return Verdict.TAKEN if party.slot in self._slots else Verdict.WELCOME
 
     def _accepted(self, stream: Stream, party: Party) -> None:
         connection = _SlotConnection(self, self._board, stream, party, self._settings)

@@ -4,8 +4,9 @@ Theory of operation. Both ends present a certificate and require one. So a stran
 handshake, and a third party can neither read nor alter the data. Certificates are read from files, or
 `Tls.for_this_run` creates an authority, has it sign one certificate, and discards the authority's key. Then no other
 certificate can be signed.
-Certificate and key are sent to the slots in Spark's closure, like the job's secret. Spark encrypts the closure if
-`spark.authenticate` and `spark.network.crypto.enabled` are set.
+Certificate and key are sent to the slots with each Spark task, like the job's secret
+(`kit.hosts.spark.wire.credentials`). Spark encrypts that connection if `spark.authenticate` and
+`spark.network.crypto.enabled` are set.
 
 TLS checks the authority of a certificate, and its name if `server_name` is set: the slots' hosts are not known in
 advance. The handshake inside TLS verifies that the peer is the right slot of the right job. Sockets within one machine
