@@ -136,6 +136,7 @@ _EVENTS = (
         means=meanings.slot_lost,
         mark="failure",
     ),
+    _event(events.ClusterStopped, MILESTONE, "No workers can run any more: {error}", mark="failure"),
     _event(events.SlotsChanged, MILESTONE, "{slots} slots are available now", mark="failure"),
     _event(events.OperatorEventLost, PLUMBING, "A message of an operator coordinator to {task} is lost"),
     _event(events.EpochEnded, PLUMBING, "The last worker of epoch {epoch} has left", means=meanings.epoch_ended),

@@ -773,6 +773,14 @@ SPARK: tuple[Row, ...] = (
         ByTest("spark/test_other_users.py::test_another_user_gets_nothing_of_a_session_of_the_kit"),
     ),
     (
+        "restarted-without-a-cluster",
+        "a job whose Spark session was stopped while it waited for its restart is restarted",
+        "kit.machines.job.job_master:JobMaster._cluster_stopped",
+        "self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, event.error)",
+        "pass",
+        ByTest("job/test_cluster_stopped.py::test_a_job_whose_cluster_was_stopped_ends_at_once"),
+    ),
+    (
         "clock-follows-the-wall",
         "a slot's clock goes back when the machine's wall clock is set back",
         "kit.hosts.spark.driver.background:HostClock.__call__",

@@ -76,7 +76,12 @@ class Session:
         inner = SimpleNamespace(
             isStopped=lambda: stopped, maxNumConcurrentTasks=lambda _: 4, resourceProfileManager=lambda: pool
         )
-        self.sparkContext = SimpleNamespace(master="local[4]", _jsc=SimpleNamespace(sc=lambda: inner))
+        self.sparkContext = SimpleNamespace(
+            master="local[4]",
+            applicationId="local-1",
+            getConf=lambda: {"spark.authenticate": "true"},
+            _jsc=SimpleNamespace(sc=lambda: inner),
+        )
 
 
 def other(name: str, slots: int, spark: object) -> Any:
@@ -116,7 +121,8 @@ def test_executors_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(preflight, "missing_slots", lambda spark, *cores: left.pop(0) if len(left) > 1 else left[0])
     monkeypatch.setattr(preflight, "_is_stopped", lambda spark: False)
     monkeypatch.setattr(preflight, "ASK_EVERY_S", 0.0)
-    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
+    context = SimpleNamespace(master=master, applicationId="app-1", getConf=lambda: {"spark.authenticate": "true"})
+    cluster: Any = SimpleNamespace(sparkContext=context)
     check_session(cluster, "sums", 2, wait_s=60)
     left[:] = ["there are none"]
     with pytest.raises(JobFailedError, match="there are none"):

@@ -148,6 +148,13 @@ class SlotLost(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStopped(Word):
+    """All workers have ended and no others can be started, because what runs them was stopped: the job fails."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsChanged(Word):
     """The number of slots that are available to the job now, including those that it holds."""
 

@@ -30,6 +30,7 @@ FROM_OUTSIDE: Final = (
     events.RequestCancel,
     events.SlotLost,
     events.SlotsChanged,
+    events.ClusterStopped,
     events.OperatorEventLost,
 )
 """Events that no command led to, or not alone; all their fields are kept."""

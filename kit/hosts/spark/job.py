@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from html import escape
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
@@ -318,7 +319,7 @@ class SparkJob(Asking):
             raise JobFailedError(problem)
         end_in_order()
         if self._uses_spark:
-            from kit.hosts.spark.preflight import check_session, cores_beside, least_slots, watch_slots
+            from kit.hosts.spark.preflight import check_session, cores_beside, least_slots, watch_slots, why_stopped
 
             if self.spark is None:
                 from kit.hosts.spark.session import create_session
@@ -327,6 +328,7 @@ class SparkJob(Asking):
             wait_s, beside = self._driver.settings.start_timeout_s, cores_beside(self.job)
             check_session(self.spark, self.job.name, least_slots(self.job), wait_s, beside=beside)
             watch_slots(self._driver.slot_watch, self.spark, self)
+            self._driver.why_stopped = partial(why_stopped, self.spark)
             keep_jobs_on_interrupt(self.spark)
 
     def _waits_for(self, others: Sequence[StartedJob]) -> str:
@@ -537,9 +539,11 @@ class SparkJob(Asking):
         return number
 
     def cancel(self) -> str:
-        """End the job without a savepoint and return its status."""
+        """End the job without a savepoint and return its status, which may be FAILED if it had failed before."""
         self._driver.tell(RequestCancel())
-        return self.wait()
+        with contextlib.suppress(JobFailedError):  # it has ended, as requested; `error` has the reason
+            self.wait()
+        return self.status
 
     def close(self) -> None:
         """End the job if it still runs, and release everything it holds."""
@@ -582,7 +586,7 @@ class SparkJob(Asking):
     @property
     def status(self) -> str:
         """The job's status: CREATED, RUNNING, RESTARTING, ... (see `kit.machines.job.status`)."""
-        return self._driver.master.status.name
+        return self._driver.status.name
 
     @property
     def ended(self) -> bool:

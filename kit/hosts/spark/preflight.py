@@ -121,6 +121,17 @@ _CLOSE_CLUSTER = (
 )
 
 
+def why_stopped(spark: SparkSession) -> str:
+    """Return the error of a job whose session was stopped while it ran; "" if the session can be used."""
+    if not _is_stopped(spark):
+        return ""
+    return (
+        "its Spark session was stopped while the job ran, so no workers are left. Make another session with "
+        "create_session() and start the job again, with restore_path=... from its latest checkpoint or savepoint. "
+        "Stop or cancel jobs before spark.stop()"
+    )
+
+
 def _is_stopped(spark: SparkSession) -> bool:
     try:
         return bool(spark.sparkContext._jsc.sc().isStopped())

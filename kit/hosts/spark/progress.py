@@ -60,7 +60,7 @@ class Progress:
             total = sum(of for _, of in counts)
             return cls(
                 name=driver.job.name,
-                status=master.status,
+                status=driver.status,
                 epoch=master.epoch,
                 slots=_slots(driver) if joined or master.status is not JobStatus.RESTARTING else 0,
                 joined=joined,

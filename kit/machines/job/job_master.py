@@ -418,6 +418,18 @@ class JobMaster(Machine):
         if event.epoch == self.epoch and self.ending_as is None:
             self._on_failure(f"worker {event.slot} was lost: {event.error}")
 
+    @handles(events.ClusterStopped)
+    def _cluster_stopped(self, event: events.ClusterStopped) -> None:
+        """Fail for good in whatever phase, because a restart would find no workers."""
+        if self.phase is Phase.STARTING:
+            self._cannot_begin(event.error)
+        elif self.phase is not Phase.RESTARTING:
+            self._on_failure(event.error, recoverable=False)
+        elif self.stopping.stands:
+            self._fail_after_savepoint(event.error)
+        else:
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, event.error)
+
     # --- operator coordinators ------------------------------------------------------------------------------------
 
     @handles(OperatorEventToCoordinator)

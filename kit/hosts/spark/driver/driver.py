@@ -31,7 +31,7 @@ from kit.core.protocol.commands import (
     StopEpoch,
 )
 from kit.core.protocol.duties import Command, Duty, by_command, refused
-from kit.core.protocol.events import EpochEnded, StartJob, TimerFired
+from kit.core.protocol.events import ClusterStopped, EpochEnded, StartJob, TimerFired
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Word
 from kit.core.trace.trace import Trace, TraceRecord
@@ -104,6 +104,9 @@ class JobDriver:
         self.error: JobFailedError | None = None
         self.last_failure = ""
         """The reason for the job's last restart, until a checkpoint completes or the job ends."""
+        self.why_stopped: Callable[[], str] = lambda: ""
+        """A function that returns why no slots can run any more; "" as long as they can."""
+        self._is_stopped = False
         self._hooks = master_hooks
         self.slot_watch = SlotWatch(reactive=job.settings.rescaling.reactive)
         self._checkpoints = checkpoints
@@ -125,6 +128,13 @@ class JobDriver:
 
     def __repr__(self) -> str:
         return f"JobDriver({self.job.name}, {self.master.status.name}, {self.slots.epoch or 'no epoch'})"
+
+    @property
+    def status(self) -> JobStatus:
+        """The job's status: FAILED if the driver itself failed, whatever the JobMaster was about to do."""
+        status = self.master.status
+        failed = self.error is not None and self.ended.is_set() and not status.is_terminal
+        return JobStatus.FAILED if failed else status
 
     # --- the user's side, on any thread ---------------------------------------------------------------------------
 
@@ -255,7 +265,7 @@ class JobDriver:
 
     def _is_over(self) -> JobFailedError | JobEndedError:
         return self.error or JobEndedError(
-            f"job {self.job.name!r} has ended, it is {self.master.status.name}: output(), checkpoints() and the trace "
+            f"job {self.job.name!r} has ended, it is {self.status.name}: output(), checkpoints() and the trace "
             "can still be read"
         )
 
@@ -288,10 +298,20 @@ class JobDriver:
 
     def _look_for_slots(self) -> None:
         """Inform the JobMaster if the slots have changed, and check again later."""
+        if self.cluster_stopped():
+            return
         news = self.slot_watch.news(self.master.rescaling.least, deployed=self.slots.epoch is not None)
         if news is not None:
             self.handle(news)
         self._look_again()
+
+    def cluster_stopped(self) -> bool:
+        """Return True if what runs the slots was stopped. The JobMaster is informed once."""
+        error = self.why_stopped()
+        if error and not self._is_stopped:
+            self._is_stopped = True
+            self.handle(ClusterStopped(error=error))
+        return self._is_stopped
 
     def _look_again(self) -> None:
         again_ms = self.slot_watch.again_ms(deployed=self.slots.epoch is not None)

@@ -214,10 +214,10 @@ def missing_slots(spark: SparkSession, wanted: int, beside: int = 0) -> str:
 
 def concurrent_tasks(spark: SparkSession) -> int | None:
     """Return the number of tasks that Spark can run at once; None if Spark does not report it."""
-    context: Any = spark.sparkContext._jsc.sc()
     try:
+        context: Any = spark.sparkContext._jsc.sc()
         return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
-    except Exception:  # not part of Spark's public interface
+    except Exception:  # the session was stopped, or this is not part of the Spark version's interface
         return None
 
 

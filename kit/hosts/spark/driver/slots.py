@@ -68,6 +68,9 @@ class Driver(Protocol):
     def rows_dropped(self, late: Mapping[str, int]) -> None:
         """Take the number of rows that came too late so far in this epoch, by operator."""
 
+    def cluster_stopped(self) -> bool:
+        """Return True if no slots can run any more, which the JobMaster then knows."""
+
     def slots_connected(self) -> None:
         """React when all slots of the epoch are connected with each other."""
 
@@ -243,7 +246,8 @@ class Slots:
     def _lose(self, epoch: Epoch, slot: int, error: str) -> None:
         if not epoch.lost and epoch.stop is None:
             epoch.lost = True
-            self._driver.handle(SlotLost(epoch=epoch.number, slot=slot, error=error))
+            if not self._driver.cluster_stopped():
+                self._driver.handle(SlotLost(epoch=epoch.number, slot=slot, error=error))
 
     # --- messages to slots ----------------------------------------------------------------------------------------
 
@@ -302,7 +306,9 @@ class Slots:
         if epoch is None or item.epoch != epoch.number:
             return
         epoch.gang_ended = True
-        if epoch.stop is None:
+        if epoch.stop is not None:
+            self._driver.cluster_stopped()
+        else:
             missing = [slot for slot in range(epoch.slots) if slot not in epoch.joined]
             self._lose(epoch, missing[0] if missing else 0, item.error or "its Spark task ended before the job")
         self._end_when_over(epoch)
