@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+NO_COLUMNS = pa.schema([])
+
+
 class MemoryOutput(Output):
     """Tables by path: staged ones, and visible ones.
 
@@ -155,15 +158,16 @@ class MemoryOutput(Output):
         """Return the sink's directory of a visible part."""
         return self._directories.get(path, path.rpartition("/")[0])
 
-    def read(self, directory: str) -> pd.DataFrame:
-        """Return all visible rows of one sink, in order of file name; an empty frame without rows."""
+    def read(self, directory: str, columns: pa.Schema = NO_COLUMNS) -> pd.DataFrame:
+        """Return all visible rows of one sink, in order of file name; without rows, a frame of these columns."""
         wanted = directory.rstrip("/")
         places = {path: self._directory(path) for path in self._visible()}
-        return rows_of_parts(
+        parts = (
             (path.removeprefix(f"{place}/"), self.published[path])
             for path, place in places.items()
             if place.endswith(wanted)
         )
+        return rows_of_parts(parts, columns)
 
     def copy(self) -> Self:
         """Return another output with the same tables, which never change."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.snapshots import Effect
+from kit.files.output_frame import output_frame
 from kit.stream.connectors.files import Found, key_schema
 from kit.stream.connectors.partitions import keys_of
 from kit.stream.connectors.sink import Sink, SinkSpec
@@ -122,23 +123,32 @@ def _last_name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def rows_of_parts(parts: Iterable[tuple[str, pa.Table]]) -> pd.DataFrame:
+def columns_of_sink(job: JobGraph, path: str) -> pa.Schema:
+    """Return the columns that the rows of a sink have in its parts; none if the job does not write to this path."""
+    for operator in job.operators:
+        if isinstance(operator.spec, SinkSpec) and operator.spec.sink.path == path:
+            columns, last = operator.spec.input_schema, operator.spec.sink.partition_columns
+            names = [*(name for name in columns.names if name not in last), *last]
+            return pa.schema([columns.field(name) for name in names])
+    return pa.schema([])
+
+
+def rows_of_parts(parts: Iterable[tuple[str, pa.Table]], columns: pa.Schema) -> pd.DataFrame:
     """Return the rows of a sink's parts, which are given with their paths below its directory, in this order.
 
-    Columns that the rows were partitioned by come last, with the types that `ParquetSource` gives them.
+    Columns that the rows were partitioned by come last, with the types that `ParquetSource` gives them. Without parts
+    there are no rows of these `columns`.
     """
-    import pandas as pd
-
     named = [(Found(path, keys_of(path)), table) for path, table in parts]
     if not named:
-        return pd.DataFrame()
+        return output_frame(columns.empty_table())
     if not any(found.keys for found, _ in named):
-        return pa.concat_tables([table for _, table in named]).to_pandas()
-    columns = key_schema([found for found, _ in named])
+        return output_frame(pa.concat_tables([table for _, table in named]))
+    keys = key_schema([found for found, _ in named])
     tables = []
     for found, table in named:
         for name, value in found.keys:
-            values = pa.repeat(pa.scalar(value, pa.string()), table.num_rows).cast(columns.field(name).type)
-            table = table.append_column(columns.field(name), values)
+            values = pa.repeat(pa.scalar(value, pa.string()), table.num_rows).cast(keys.field(name).type)
+            table = table.append_column(keys.field(name), values)
         tables.append(table)
-    return pa.concat_tables(tables).to_pandas()
+    return output_frame(pa.concat_tables(tables))

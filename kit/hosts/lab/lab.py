@@ -274,7 +274,7 @@ class Lab(Asking):
         path = self._world.edge.sink_path(sink)
         if self._world.master.status.is_failure:
             warnings.warn(LabWarning(str(job_failed(self._world, self.position))), stacklevel=2)
-        return self._world.edge.output.read(path)
+        return self._world.edge.rows(path)
 
     def checkpoints(self) -> pd.DataFrame:
         """Return one row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""

@@ -26,7 +26,7 @@ from kit.core.protocol.properties import Durability
 from kit.core.protocol.snapshots import Effect
 from kit.files.entropy import entropy_of
 from kit.files.local_state import LocalState
-from kit.files.output import Output, rows_of_parts, sink_called, sinks
+from kit.files.output import Output, columns_of_sink, rows_of_parts, sink_called, sinks
 from kit.files.storage import CheckpointStorage
 from kit.hosts.spark.temporary import locked_directory, remove_directory, temporary_directory
 from kit.stream.connectors import disk, files
@@ -224,10 +224,12 @@ def open_local_state(job: JobGraph, directory: str) -> LocalState | None:
 
 def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
     """Return all visible rows of a sink (see `sink_called`), ordered by file name. Raises ValueError."""
-    place = output.place(sink_called(job, name))
+    path = sink_called(job, name)
+    place = output.place(path)
     system, inner = disk.open_path(place)
     parts = published_parts(place)
-    return rows_of_parts((path, pq.ParquetFile(f"{inner}/{path}", filesystem=system).read()) for path in parts)
+    tables = ((part, pq.ParquetFile(f"{inner}/{part}", filesystem=system).read()) for part in parts)
+    return rows_of_parts(tables, columns_of_sink(job, path))
 
 
 def published_parts(place: str) -> list[str]:

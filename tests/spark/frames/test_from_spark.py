@@ -185,7 +185,8 @@ TYPES = """
     id / 3 AS double, CAST(id AS DECIMAL(12, 2)) AS money, CAST(id AS STRING) AS text, CAST('x' AS BINARY) AS bytes,
     id > 1 AS flag, DATE'0001-01-01' AS day, TIMESTAMP'9999-12-31 23:59:59.999999' AS at,
     TIMESTAMP_NTZ'1600-01-01 00:00:00' AS wall, array(id, NULL) AS list, struct(id, 'x' AS s) AS struct,
-    map('k', id) AS map, IF(id > 1, id, NULL) AS nullable
+    map('k', id) AS map, IF(id > 1, id, NULL) AS nullable, INTERVAL '1 02:03:04.000005' DAY TO SECOND * id AS span,
+    array(INTERVAL '-5' SECOND, NULL) AS spans
 """
 
 
@@ -202,6 +203,7 @@ def test_every_type_arrives_as_spark_has_it(spark: SparkSession) -> None:
     assert stream.schema.field("wall").type == pa.timestamp("us")
     assert not stream.schema.field("id").nullable
     assert stream.schema.field("nullable").nullable
+    assert stream.schema.field("span").type == pa.duration("us")
     assert rows[0].money == Decimal("0.00")
     assert rows[0].day == dt.date(1, 1, 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -106,6 +107,8 @@ def test_types_that_spark_does_not_have_become_those_it_has(spark: SparkSession)
             "zoned": pa.array([1], pa.timestamp("ns", "Europe/Berlin")),
             "big": pa.array([2**64 - 1], pa.uint64()),
             "word": pa.array(["x"], pa.large_string()),
+            "span": pa.array([3], pa.duration("s")),
+            "inside": pa.array([{"spans": [5_000, None]}], pa.struct([("spans", pa.list_(pa.duration("ns")))])),
         }
     )
     env = StreamEnvironment("types")
@@ -118,8 +121,12 @@ def test_types_that_spark_does_not_have_become_those_it_has(spark: SparkSession)
             types.TimestampType(),
             types.DecimalType(20, 0),
             types.StringType(),
+            types.DayTimeIntervalType(),
+            types.StructType([types.StructField("spans", types.ArrayType(types.DayTimeIntervalType()))]),
         ]
         (row,) = found.collect()
+        assert row.span == timedelta(seconds=3)
+        assert row.inside.spans == [timedelta(microseconds=5), None]
         assert (row.ns.microsecond, row.big, row.word) == (1, 2**64 - 1, "x")
         with pytest.raises(ValueError, match=r"no sink 'nowhere'.*writes to 'out'"):
             job.to_spark("nowhere")

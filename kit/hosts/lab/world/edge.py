@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from os import PathLike
+from typing import TYPE_CHECKING
 
 from kit.core.metadata import CheckpointMetadata, read_metadata
 from kit.core.protocol.lineage import Lineage
@@ -17,7 +18,7 @@ from kit.files.job_files import JobFiles
 from kit.files.local_state import LocalState
 from kit.files.memory import MemoryFiles
 from kit.files.memory_output import MemoryOutput
-from kit.files.output import sink_called
+from kit.files.output import columns_of_sink, sink_called
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.errors import LeadershipLostError
 from kit.files.stores.file_records import FileRecords
@@ -26,6 +27,9 @@ from kit.files.task_files import TaskFiles
 from kit.hosts.lab.errors import LabError, enumerated, said
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.graph.job_graph import JobGraph
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CHECKPOINTS = "/checkpoints"
 METADATA = "/_metadata"
@@ -88,6 +92,10 @@ class LabEdge:
             return sink_called(self._job, sink, self.output.directories())
         except ValueError as error:
             raise LabError(str(error)) from None
+
+    def rows(self, path: str) -> pd.DataFrame:
+        """Return the rows that the sink with this path has published; without rows, a frame of its columns."""
+        return self.output.read(path, columns_of_sink(self._job, path))
 
     def leads(self) -> bool:
         """Return True if this lab's driver leads the job in a durable store."""

@@ -1,7 +1,7 @@
 """The columns that Spark has for those of a sink.
 
 Spark has no unsigned integers and no nanoseconds. An unsigned column becomes the next wider one, as in Spark's own
-reader of Parquet, and nanoseconds become microseconds.
+reader of Parquet, and nanoseconds become microseconds. A duration is an INTERVAL DAY TO SECOND.
 """
 
 from __future__ import annotations
@@ -52,9 +52,17 @@ def arrow_columns(columns: pa.Schema) -> pa.Schema:
 
 
 def only_arrow_reads(columns: pa.Schema) -> bool:
-    """Return True if Spark's own reader of Parquet rejects a column that Arrow can read: one with nanoseconds."""
-    types = (type for column in columns for type in _types_in(column.type))
-    return any(pa.types.is_timestamp(type) and type.unit == "ns" for type in types)
+    """Return True if only Arrow reads a column of a Parquet file right.
+
+    Spark's own reader rejects times with nanoseconds, and takes every interval for microseconds.
+    """
+    return any(_only_arrow_reads(type) for column in columns for type in _types_in(column.type))
+
+
+def _only_arrow_reads(type: pa.DataType) -> bool:
+    if pa.types.is_duration(type):
+        return type.unit != "us"
+    return pa.types.is_timestamp(type) and type.unit == "ns"
 
 
 def _types_in(type: pa.DataType) -> Iterator[pa.DataType]:
@@ -74,7 +82,7 @@ def _type(type: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(type):
         return _type(type.value_type)
     if pa.types.is_duration(type):
-        return pa.int64()
+        return pa.duration("us")
     if pa.types.is_struct(type):
         return pa.struct([_column(field) for field in type])
     if pa.types.is_map(type):

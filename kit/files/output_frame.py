@@ -1,0 +1,97 @@
+"""Rows of a sink as a DataFrame, without a changed value.
+
+What pandas takes for a column of Arrow by default changes some values: integers with nulls become floating-point
+numbers, times with nanoseconds lose these, and both happen inside lists and structs too. Such a column gets one of
+pandas' nullable types, or Arrow's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NULLABLE = {
+    pa.int8(): "Int8",
+    pa.int16(): "Int16",
+    pa.int32(): "Int32",
+    pa.int64(): "Int64",
+    pa.uint8(): "UInt8",
+    pa.uint16(): "UInt16",
+    pa.uint32(): "UInt32",
+    pa.uint64(): "UInt64",
+    pa.float32(): "Float32",
+    pa.float64(): "Float64",
+    pa.bool_(): "boolean",
+}
+"""The nullable types of pandas."""
+
+
+def output_frame(rows: pa.Table) -> pd.DataFrame:
+    """Return the rows with their values: nulls stay nulls, and numbers and times stay as they are."""
+    import pandas as pd
+
+    columns: dict[int, Any] = {}
+    for place, column in enumerate(rows.columns):
+        columns[place] = _as_it_is(column) if any(map(_is_changed, column.chunks)) else column.to_pandas()
+    frame = pd.DataFrame(columns, index=pd.RangeIndex(rows.num_rows))
+    frame.columns = pd.Index(rows.column_names, dtype=object)
+    return frame
+
+
+def _as_it_is(column: pa.ChunkedArray) -> pd.Series:
+    """Return a column in a type of pandas that has all its values."""
+    import pandas as pd
+
+    name = _NULLABLE.get(column.type)
+    if name is None:
+        return pd.Series(pd.arrays.ArrowExtensionArray(column))
+    return pd.Series(pd.array([], dtype=name).dtype.__from_arrow__(column))
+
+
+def _is_changed(array: pa.Array) -> bool:
+    """Return True if pandas would change a value by default, or has no value for it."""
+    whole, *parts = _with_parts(array)
+    return _changes_itself(whole) or any(_changes_itself(each) or _has_nanoseconds(each.type) for each in parts)
+
+
+def _changes_itself(array: pa.Array) -> bool:
+    kind = array.type
+    if kind in _NULLABLE or pa.types.is_float16(kind):
+        return bool(array.null_count)
+    return pa.types.is_time64(kind) and _has_nanoseconds(kind)
+
+
+def _has_nanoseconds(kind: pa.DataType) -> bool:
+    """Return True for times with nanoseconds, of which `datetime` has no values."""
+    is_time = pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind)
+    return is_time and kind.unit == "ns"
+
+
+def _with_parts(array: pa.Array) -> Iterator[pa.Array]:
+    """Yield an array, and the values inside its lists, maps and structs."""
+    yield array
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        yield from _with_parts(array.storage)
+    elif pa.types.is_struct(kind):
+        for part in array.flatten():
+            yield from _with_parts(part)
+    elif pa.types.is_map(kind):
+        yield from _with_parts(array.keys)
+        yield from _with_parts(array.items)
+    elif any(is_list(kind) for is_list in _LISTS):
+        yield from _with_parts(array.flatten())
+
+
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
