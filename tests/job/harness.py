@@ -1,12 +1,13 @@
 """A host around a JobMaster that answers when it is told to, and a coordinator that remembers all that was said to it.
 
-The job is `source` x2 -hash-> `sums` x2; with `coordinator=True` the operator of `source` has a `RecordingCoordinator`,
-with `on="sums"` that of `sums`.
+The job is `source` x2 -hash-> `sums` x2, and `source` is a chain of two operators. With `coordinator=True` all three
+operators have a `RecordingCoordinator`. The test looks at the one on the head of `source` (with `on="sums"` at that of
+`sums`), and after each event the harness compares the others with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -41,6 +42,10 @@ COVERED = Lineage("run").covered_at(1).encode()
 """The output that the snapshots of these tests cover."""
 W = TypeVar("W", bound=Word)
 STATE = b"\x07\x0b\x03\x05"
+OPERATORS = {operator_id("source"): "source", operator_id("source", 1): "source", operator_id("sums"): "sums"}
+"""The vertex of each operator."""
+SHARED_CALLS = ("start", "complete", "aborted", "reset", "close")
+"""What all coordinators of a job hear alike; a reset brings each its own state."""
 
 
 class RecordingCoordinator(OperatorCoordinator):
@@ -69,7 +74,7 @@ class RecordingCoordinator(OperatorCoordinator):
         if "send" in payload:
             self.gateways[payload["to"]].send_event({"n": payload["send"]})
         elif payload.get("snapshot") == "complete":
-            self.snapshots[-1].complete(STATE)
+            self.snapshots[-1].complete(self.spec.state)
         elif "snapshot" in payload:
             self.snapshots[-1].fail(payload["snapshot"])
 
@@ -77,7 +82,7 @@ class RecordingCoordinator(OperatorCoordinator):
         self.snapshots.append(snapshot)
         self._note("checkpoint", snapshot.checkpoint_id)
         if not self.spec.slow:
-            snapshot.complete(STATE)
+            snapshot.complete(self.spec.state)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self._note("complete", checkpoint_id)
@@ -111,6 +116,7 @@ class CoordinatedSpec(OperatorSpec):
     input_schemas: Any = ()
     output_schema: Any = None
     has_coordinator: bool = True
+    state: bytes = STATE
     slow: bool = False
     fail_in: str = ""
     made: list[RecordingCoordinator] = field(default_factory=list)
@@ -122,13 +128,17 @@ class CoordinatedSpec(OperatorSpec):
         return self.made[-1]
 
 
-def job_of(specs: dict[str, OperatorSpec], restart: RestartStrategy, **checkpoint: Any) -> JobGraph:
-    """Give the job graph with these specs, by vertex."""
-    job = graph(**checkpoint).job_graph
+def _without_state(call: tuple[Any, ...]) -> tuple[Any, ...]:
+    return call[:2] if call[0] == "reset" else call
+
+
+def job_of(specs: Mapping[str, OperatorSpec], restart: RestartStrategy, **checkpoint: Any) -> JobGraph:
+    """Give the job graph with these specs, by operator id."""
+    job = graph(chains={"source": 2}, **checkpoint).job_graph
     vertices = tuple(
         replace(
             vertex,
-            operators=tuple(replace(operator, spec=specs[vertex.name]) for operator in vertex.operators),
+            operators=tuple(replace(operator, spec=specs[operator.operator_id]) for operator in vertex.operators),
         )
         for vertex in job.vertices
     )
@@ -151,9 +161,13 @@ class JobHarness:
         **checkpoint: Any,
     ) -> None:
         self.spec = CoordinatedSpec(has_coordinator=coordinator, slow=slow, fail_in=fail_in)
-        plain = CoordinatedSpec(name="plain", has_coordinator=False)
-        specs: dict[str, OperatorSpec] = {"source": plain, "sums": plain} | {on: self.spec}
         self.operator_id = operator_id(on)
+        self.others = {
+            each: CoordinatedSpec(has_coordinator=coordinator, state=each.encode())
+            for each in OPERATORS
+            if each != self.operator_id
+        }
+        specs = {**self.others, self.operator_id: self.spec}
         job = job_of(specs, FixedDelay(10, 5) if restart is None else restart, **checkpoint)
         self.master = JobMaster(job, hooks)
         self.at = 1_000
@@ -183,6 +197,7 @@ class JobHarness:
         """Hand an event to the JobMaster, which must be sound afterwards."""
         given = self.master.handle(event, self.at)
         self.master.validate()
+        self.compare_coordinators()
         for word in given:
             if isinstance(word, commands.ScheduleTimer):
                 self.timers[word.timer] = word.due_ms
@@ -190,6 +205,21 @@ class JobHarness:
                 self.timers.pop(word.timer, None)
         self.emitted += given
         return given
+
+    def compare_coordinators(self) -> None:
+        """Check that the other coordinators heard what the test's own one heard, each with its own state."""
+        for each, spec in self.others.items():
+            assert len(spec.made) == len(self.spec.made)
+            same_vertex = OPERATORS[each] == OPERATORS[self.operator_id]
+            kinds = (*SHARED_CALLS, *(["failed"] if same_vertex else ()))
+            for other, own in zip(spec.made, self.spec.made):
+                heard, expected = ([_without_state(call) for call in one.said(*kinds)] for one in (other, own))
+                assert heard == expected, f"{each} heard something else"
+                assert {call[2] for call in other.said("reset")} <= {None, spec.state}
+            for task, record in self.master.tasks.items() if spec.made else ():
+                vertex, _, subtask = task.rpartition("/")
+                if vertex == OPERATORS[each] and record.state is ExecutionState.RUNNING:
+                    assert ("ready", int(subtask), self.master.epoch) in spec.made[-1].calls
 
     def take(self, kind: type[W]) -> list[W]:
         """Give the commands of this kind that have not been taken yet."""
