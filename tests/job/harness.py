@@ -358,12 +358,14 @@ class JobHarness:
         self,
         checkpoint_id: int,
         task: str,
-        state: OperatorSubtaskState | None = None,
+        state: OperatorSubtaskState | Mapping[str, OperatorSubtaskState] | None = None,
         *,
         attempt: int | None = None,
     ) -> None:
-        """A task acks."""
-        snapshot = None if state is None else TaskStateSnapshot({operator_id(task.rpartition("/")[0]): state})
+        """A task acks; a state without an operator is that of the head."""
+        if isinstance(state, OperatorSubtaskState):
+            state = {operator_id(task.rpartition("/")[0]): state}
+        snapshot = None if state is None else TaskStateSnapshot(state)
         self.give(
             AcknowledgeCheckpoint(
                 task=task,

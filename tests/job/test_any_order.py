@@ -1,8 +1,13 @@
-"""A whole job in any order: no event raises, the invariants hold, everybody who asked is answered once."""
+"""A whole job in any order: no event raises, the invariants hold, everybody who asked is answered once.
+
+The host has a disk and, in one of the two machines, a durable store. Tasks write files for checkpoints and may die
+before they acknowledge them. The host deletes what it is asked to delete whenever it likes. In the end the disk holds
+what the job retains and its savepoints, and nothing else.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,14 +22,19 @@ from kit.core.protocol.messages import (
     OperatorEventToTask,
     ReportCheckpointMetrics,
 )
+from kit.core.protocol.properties import RetentionPolicy
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Word
 from kit.machines.job.status import PHASES, JobStatus
 from kit.stream.settings.job_settings import FixedDelay
 from tests.coordinator.harness import JOB, keyed_state
-from tests.job.harness import ANSWERED, JobHarness
+from tests.job.harness import ANSWERED, OPERATORS, JobHarness
 
-TASKS = ("source/0", "source/1", "sums/0", "sums/1")
+TASKS = ("source/0", "source/1", "sums/0", "sums/1", "sums/2")
+RETAINED = 2
+"""The number of checkpoints that the job retains."""
+OPEN = (*ANSWERED, commands.DiscardState, commands.RemoveStored)
+"""The commands that the host carries out when it likes."""
 LIFE = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED)
 tasks = st.sampled_from(TASKS)
 old = st.sampled_from([0, 0, 0, 1])
@@ -37,20 +47,31 @@ STEPS = {(phase.status, after.status) for phase in PHASES for after in PHASES.ta
 class AnyOrder(RuleBasedStateMachine):
     """A host that answers when it likes, tasks that live and die at will, and users who ask for everything."""
 
+    checkpoint: ClassVar[dict[str, Any]] = {}
+    """The settings in which the machines differ."""
+
     def __init__(self) -> None:
         super().__init__()
         self.job = JobHarness(
             coordinator=True,
             slow=True,
-            hooks=["mail"],
+            hooks=["mail", "news"],
             restart=FixedDelay(6, 20),
             interval_ms=100,
             timeout_ms=250,
             min_pause_ms=20,
-            max_concurrent=2,
-            max_retained=2,
+            max_concurrent=3,
+            max_retained=RETAINED,
             tolerable_failures=3,
+            **self.checkpoint,
         )
+        self.disk: dict[str, set[str]] = {}
+        """The files in each directory."""
+        self.entries: set[int] = set()
+        """The checkpoints in the durable store."""
+        self.completed: list[int] = []
+        self.savepoints: set[int] = set()
+        self.has_workers = False
         self.open: list[Word] = []
         self.asked: set[int] = set()
         self.answered: list[int] = []
@@ -74,6 +95,12 @@ class AnyOrder(RuleBasedStateMachine):
                     self.statuses.append(JobStatus[status])
                 case commands.StartEpoch(epoch=epoch):
                     self.epochs.append(epoch)
+                    self.has_workers = True
+                case commands.Note(kind="CheckpointCompleted", checkpoint_id=int(checkpoint_id), data=data):
+                    if "Savepoint" in data["snapshot"]:
+                        self.savepoints.add(checkpoint_id)
+                    else:
+                        self.completed.append(checkpoint_id)
                 case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
                     self.confirmed.add(checkpoint_id)
                 case NotifyCheckpointAborted(checkpoint_id=checkpoint_id):
@@ -81,7 +108,10 @@ class AnyOrder(RuleBasedStateMachine):
                 case DeployTask() | OperatorEventToTask():
                     assert word.attempt == self.job.master.epoch
                     assert self.job.status is JobStatus.RUNNING
-                case _ if isinstance(word, ANSWERED):
+                    if isinstance(word, DeployTask) and (self.completed or word.restore is not None):
+                        assert word.restore is not None
+                        assert word.restore.checkpoint_id == self.completed[-1]
+                case _ if isinstance(word, OPEN):
                     self.open.append(word)
 
     # --- the host -----------------------------------------------------------------------------------------------------
@@ -92,7 +122,7 @@ class AnyOrder(RuleBasedStateMachine):
         """The host answers one of its commands."""
         command = self.open.pop(data.draw(st.integers(0, len(self.open) - 1)))
         if well:
-            self.job._answer(command)
+            self.carry_out(command)
         else:
             self.refuse(command)
         self.read()
@@ -101,8 +131,40 @@ class AnyOrder(RuleBasedStateMachine):
     def answer_all(self) -> None:
         """The host answers all it was asked, favourably, and what that leads to."""
         while self.open:
-            self.job._answer(self.open.pop(0))
+            self.carry_out(self.open.pop(0))
             self.read()
+
+    def carry_out(self, command: Any) -> None:
+        """Do what the command says to the disk and the store, and answer it."""
+        match command:
+            case commands.InitializeLocation(checkpoint_id=checkpoint_id):
+                self.disk[f"chk-{checkpoint_id}"] = set()
+            case commands.WriteMetadata(location=location):
+                self.disk[location].add(f"{location}/_metadata")
+            case commands.StoreCheckpoint(checkpoint_id=checkpoint_id):
+                self.entries.add(checkpoint_id)
+            case commands.StopEpoch(epoch=epoch) if epoch == self.job.master.epoch:
+                self.has_workers = False
+            case commands.RemoveOrphans(keep=keep):
+                kept = {f"chk-{checkpoint_id}" for checkpoint_id in keep}
+                self.disk = {location: files for location, files in self.disk.items() if location in kept}
+            case commands.RemoveStored(checkpoint_id=checkpoint_id):
+                self.entries.discard(checkpoint_id)
+            case commands.DiscardState():
+                self.discard(command)
+                return
+        self.job._answer(command)
+
+    def discard(self, command: commands.DiscardState) -> None:
+        """Delete files, then their directory if it is empty or everything is to go, then the entry in the store."""
+        for files in self.disk.values():
+            files -= {*command.paths}
+        if command.location is not None:
+            if command.everything or not self.disk.get(command.location):
+                self.disk.pop(command.location, None)
+            if command.stored and command.checkpoint_id is not None:
+                self.entries.discard(command.checkpoint_id)
+            self.job.give(events.StateDiscarded(checkpoint_id=command.checkpoint_id))
 
     def refuse(self, command: Any) -> None:
         match command:
@@ -113,7 +175,7 @@ class AnyOrder(RuleBasedStateMachine):
             case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
                 self.job.give(events.MasterHookFailed(checkpoint_id=checkpoint_id, hook=hook, error="no"))
             case commands.RestoreMasterHooks(checkpoint_id=checkpoint_id):
-                hook = self.job.master.checkpoints.job.hooks[0]
+                hook = self.job.master.checkpoints.job.hooks[-1]
                 self.job.give(events.MasterHookFailed(checkpoint_id=checkpoint_id, hook=hook, error="no"))
             case commands.ResetMasterHooks():
                 self.job.give(events.MasterHooksReset(error="no"))
@@ -121,8 +183,10 @@ class AnyOrder(RuleBasedStateMachine):
                 self.job.give(events.MetadataFailed(checkpoint_id=checkpoint_id, error="no"))
             case commands.StoreCheckpoint(checkpoint_id=checkpoint_id):
                 self.job.give(events.CheckpointStoreFailed(checkpoint_id=checkpoint_id, error="no"))
+            case commands.StoreParallelism(request_id=request_id):
+                self.job.give(events.ParallelismStored(request_id=request_id, error="no"))
             case _:
-                self.job._answer(command)
+                self.carry_out(command)
 
     @rule(ms=st.sampled_from([1, 10, 100, 250]))
     def pass_time(self, ms: int) -> None:
@@ -186,6 +250,14 @@ class AnyOrder(RuleBasedStateMachine):
             if len(self.job.master.checkpoints.pending) == pending:
                 break
 
+    @rule(vertex=st.sampled_from(["source", "sums"]), parallelism=st.integers(1, 3), at_once=st.booleans())
+    def rescale(self, vertex: str, parallelism: int, at_once: bool) -> None:
+        """A user asks for another parallelism."""
+        number = self.job._next_request()
+        self.asked.add(number)
+        self.job.give(events.RequestRescale(request_id=number, parallelism={vertex: parallelism}, at_once=at_once))
+        self.read()
+
     @precondition(lambda self: self.job.master.epoch > 3)
     @rule()
     def cancel(self) -> None:
@@ -198,7 +270,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def all_run(self) -> None:
         """All tasks come to run."""
-        for task in TASKS:
+        for task in self.job.tasks:
             self.live(task, ExecutionState.RUNNING, 0)
 
     @rule(task=tasks, state=st.sampled_from(LIFE), ago=old)
@@ -216,19 +288,39 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(task=tasks, back=old, ago=old)
     def ack(self, task: str, back: int, ago: int) -> None:
         """A task acks one of the newest checkpoints."""
-        checkpoint_id = self.job.next_id - 1 - back
-        state = keyed_state(f"{task}-{checkpoint_id}")
-        self.job.ack(checkpoint_id, task, state, attempt=self.job.master.epoch - ago)
-        self.read()
+        self.acknowledge(self.job.next_id - 1 - back, task, ago)
 
     @precondition(lambda self: self.job.master.checkpoints.pending)
     @rule()
     def all_ack(self) -> None:
         """All tasks ack the oldest pending checkpoint."""
         checkpoint_id = min(self.job.master.checkpoints.pending, default=0)
-        for task in TASKS:
-            self.job.ack(checkpoint_id, task, keyed_state(f"{task}-{checkpoint_id}"))
+        for task in self.job.tasks:
+            self.acknowledge(checkpoint_id, task, 0)
+
+    def acknowledge(self, checkpoint_id: int, task: str, ago: int) -> None:
+        """A task acks with a file of each of its operators; they exist if it can still write."""
+        files = self.write(checkpoint_id, task) if ago == 0 else self.files_of(checkpoint_id, task)
+        states = {each: keyed_state(file) for each, file in files.items()}
+        self.job.ack(checkpoint_id, task, states, attempt=self.job.master.epoch - ago)
         self.read()
+
+    @rule(task=tasks, back=old)
+    def write_only(self, task: str, back: int) -> None:
+        """A task writes its files and does not come to ack them."""
+        self.write(self.job.next_id - 1 - back, task)
+
+    def write(self, checkpoint_id: int, task: str) -> dict[str, str]:
+        """Write the files of a task, unless it has left or the directory does not exist."""
+        files = self.files_of(checkpoint_id, task)
+        if self.has_workers and self.job.master.tasks.is_live(task) and f"chk-{checkpoint_id}" in self.disk:
+            self.disk[f"chk-{checkpoint_id}"] |= {*files.values()}
+        return files
+
+    def files_of(self, checkpoint_id: int, task: str) -> dict[str, str]:
+        """Give the file of each of the task's operators."""
+        vertex = task.rpartition("/")[0]
+        return {each: f"chk-{checkpoint_id}/{task}-{each}" for each, name in OPERATORS.items() if name == vertex}
 
     @rule(task=tasks, back=old)
     def decline(self, task: str, back: int) -> None:
@@ -286,8 +378,20 @@ class AnyOrder(RuleBasedStateMachine):
         assert closed[:-1] == [1] * (len(closed) - 1)
         assert closed[-1] == (1 if self.job.status.is_terminal else 0)
 
+    @invariant()
+    def retained_is_readable(self) -> None:
+        """The newest checkpoints are retained with all their files, and with their entries in a durable store."""
+        if self.job.status.is_terminal:
+            return
+        store = self.job.master.checkpoints.store
+        assert [each.checkpoint_id for each in store.checkpoints] == self.completed[-RETAINED:]
+        for checkpoint in store.checkpoints:
+            files = {file for state in checkpoint.operator_states.values() for file in state.files()}
+            assert files | {checkpoint.path} <= self.disk[checkpoint.location]
+            assert checkpoint.checkpoint_id in self.entries or not store.is_durable
+
     def teardown(self) -> None:
-        """In the end everybody is answered, nothing is pending, and no timer is left."""
+        """In the end everybody is answered, nothing is pending, and no timer or file is left."""
         self.job.give(events.RequestCancel())
         self.read()
         self.answer_all()
@@ -295,7 +399,24 @@ class AnyOrder(RuleBasedStateMachine):
         assert set(self.answered) == self.asked
         assert self.job.master.checkpoints.pending == {}
         assert set(self.job.timers) <= {"restart"}
+        retains = self.checkpoint.get("retention") and self.job.status is not JobStatus.FINISHED
+        kept = {*self.savepoints, *(self.completed[-RETAINED:] if retains else ())}
+        assert set(self.disk) == {f"chk-{checkpoint_id}" for checkpoint_id in kept}
+        assert all(f"{location}/_metadata" in files for location, files in self.disk.items())
+        assert not self.entries
+
+
+class AnyOrderDurable(AnyOrder):
+    """The same with a durable store and with checkpoints that stay when the job is cancelled or fails."""
+
+    checkpoint: ClassVar = {
+        "store": "filesystem",
+        "directory": "/there",
+        "retention": RetentionPolicy.RETAIN_ON_CANCELLATION,
+    }
 
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(stateful_step_count=40, max_examples=60)
+TestAnyOrderDurable = AnyOrderDurable.TestCase
+TestAnyOrderDurable.settings = TestAnyOrder.settings
