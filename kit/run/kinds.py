@@ -506,6 +506,10 @@ _NOTES = (
     _command("EndCounted", DETAIL, "{who} counts the end of {source} as its barrier {cp}", means=channels.end_counted),
     _command("AlignmentTimedOut", MAIN, "{who} has reached the alignment timeout: barrier {cp} overtakes from now on"),
     _command("RowsBehindWatermark", PLUMBING, "{who}: {late_rows} so far behind the watermark of {operator}"),
+    _command(
+        "SplitsPaused", DETAIL, "{who} pauses its splits, which are ahead of others by more than the allowed drift"
+    ),
+    _command("SplitsResumed", DETAIL, "{who} reads its splits again, which alignment had paused"),
     _command("LateRowsDropped", DETAIL, "{who}: {late_rows} dropped by {operator} so far, as late"),
     _command(
         "BarrierIgnored",

@@ -20,6 +20,7 @@ from kit.why.channels import contents
 from kit.why.evidence import Evidence
 from kit.why.fact import MOST, Fact, fact, named, some, untold
 from kit.why.inquiry import Inquiry, Topic
+from kit.why.paused import paused
 from kit.why.under_way import asked, befell, sent, standing_still
 
 STOPS = {kind(SavepointFormatType.CANONICAL).name for kind in (SavepointType.suspend, SavepointType.terminate)}
@@ -46,7 +47,7 @@ def turn(inquiry: Inquiry, task: str) -> Fact:
         return inquiry.ask(Topic.END, task)
     inputs = evidence.inputs.get(task, [])
     if not inputs:
-        return _source(evidence, task)
+        return _source(inquiry, task)
     if not evidence.detailed:
         return _not_detailed(inquiry, task, inputs)
     return fact(f"{task} has nothing to take", *_inputs(inquiry, inputs))
@@ -107,8 +108,9 @@ def _not_detailed(inquiry: Inquiry, task: str, inputs: list[int]) -> Fact:
 # --- sources ----------------------------------------------------------------------------------------------------------
 
 
-def _source(evidence: Evidence, task: str) -> Fact:
-    """Explain a source: it reads at its next turn, unless it waits for rows, for a time, or for a split."""
+def _source(inquiry: Inquiry, task: str) -> Fact:
+    """Explain a source: it reads at its next turn, unless it waits for rows, a time, a split, or slower splits."""
+    evidence = inquiry.evidence
     if evidence.detailed and _is_idle(evidence, task):
         return fact(f"the source of {task} may be read and has not had its turn", standing_still(evidence, task))
     timer = evidence.timer(task, SOURCE_TIMER)
@@ -117,6 +119,9 @@ def _source(evidence: Evidence, task: str) -> Fact:
         at, wait = duration(evidence.since_start(due_ms)), duration(due_ms - evidence.at_ms)
         says = f"the source of {task} reads on at {at}, in {wait}"
         return fact(says, record=timer)
+    waits = paused(inquiry, task)
+    if waits is not None:
+        return waits
     read = evidence.last(RecordKind.READ_SPLIT, machine=task)
     if read is not None and evidence.is_present(read) and not evidence.answers(read):
         return fact(f"{task} has asked for rows and does not have them yet", record=read)

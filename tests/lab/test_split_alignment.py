@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
-from kit import CheckpointConfig, CollectSink, Lab, StreamEnvironment, TumblingEventTimeWindows, count
-from kit.stream.operators.sources.source import ReadResult, Split
+from kit import (
+    CheckpointConfig,
+    CollectSink,
+    CsvSource,
+    Lab,
+    ParquetSource,
+    StreamEnvironment,
+    TextSource,
+    TumblingEventTimeWindows,
+    count,
+)
+from kit.hosts.spark import SparkJob
+from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.operators.watermarks import TimestampsAndWatermarks
 from tests.lab.test_endless_sources import read_all, steps
 from tests.operators.growing import SCHEMA, Endless
+from tests.spark.jobs import ThreadGang
+from tests.why.jobs import says
 
 
 def job(source: Endless, parallelism: int = 1, *, idle_ms: int | None = None, drift_ms: int | None = None) -> Lab:
@@ -116,3 +135,102 @@ def test_all_rows_are_read_when_splits_wait_for_each_other() -> None:
 def test_a_drift_has_to_be_something() -> None:
     with pytest.raises(ValueError, match="max_drift_ms is 0, but must be 1 or more"):
         TimestampsAndWatermarks(SCHEMA, "t", max_drift_ms=0)
+
+
+# --- readers that end, that have no splits, and splits that return ----------------------------------------------------
+
+ROWS_OF = {"a": 60, "b": 300, "c": 30, "d": 300}
+"""The rows of each file, one for each 10 ms: the readers at parallelism 2 and 3 end at very different times."""
+
+
+def csv_files(path: Path) -> Source:
+    for name, rows in ROWS_OF.items():
+        (path / f"{name}.csv").write_text("t\n" + "".join(f"{10 * n}\n" for n in range(rows)))
+    return CsvSource(str(path), batch_rows=10, rows_per_second=150)
+
+
+def parquet_files(path: Path) -> Source:
+    for name, rows in ROWS_OF.items():
+        pq.write_table(pa.table({"t": [10 * n for n in range(rows)]}), path / f"{name}.parquet")
+    return ParquetSource(str(path), batch_rows=10, rows_per_second=150)
+
+
+def text_files(path: Path) -> Source:
+    for name, rows in ROWS_OF.items():
+        (path / f"{name}.txt").write_text("".join(f"{10 * n}\n" for n in range(rows)))
+    return TextSource(str(path), batch_rows=10, rows_per_second=150)
+
+
+def file_job(source: Source, parallelism: int, drift_ms: int = 100) -> StreamEnvironment:
+    env = StreamEnvironment(
+        "aligned files", parallelism=parallelism, max_parallelism=8, checkpoint=CheckpointConfig(interval_ms=50)
+    )
+    rows = env.from_source(source, uid="rows")
+    if "line" in source.schema.names:
+        rows = rows.with_column("t", pc.field("line").cast(pa.int64()))
+    timed = rows.select("t").assign_timestamps("t").with_alignment(drift_ms)
+    timed.sink_to(CollectSink("out"), uid="out")
+    return env
+
+
+FILES = pytest.mark.parametrize("files", [csv_files, parquet_files, text_files])
+
+
+@FILES
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_a_reader_that_has_finished_holds_no_other_back(
+    files: Callable[[Path], Source], parallelism: int, tmp_path: Path
+) -> None:
+    lab = Lab(file_job(files(tmp_path), parallelism))
+    lab.run_until(lambda lab: lab.ended or lab.look.at_ms > 60_000)
+    assert lab.ended
+    assert Counter(lab.output("out")["t"]) == Counter(10 * n for rows in ROWS_OF.values() for n in range(rows))
+    assert any(lab.trace.story(kind="SplitsPaused")), "no split was paused, so nothing was tested"
+
+
+@FILES
+def test_on_spark_a_reader_that_has_finished_holds_no_other_back(
+    files: Callable[[Path], Source], tmp_path: Path
+) -> None:
+    with SparkJob(file_job(files(tmp_path), 2), launch=ThreadGang) as job:
+        job.start()
+        assert job.wait(60) == "FINISHED"
+        paused = job.trace.story(kind="SplitsPaused")
+        output = job.output("out")
+    assert Counter(output["t"]) == Counter(10 * n for rows in ROWS_OF.values() for n in range(rows))
+    assert any(paused)
+
+
+def test_readers_without_splits_hold_no_other_back() -> None:
+    source = Uneven("ab", {"a": 60, "b": 600}, batch_rows=5)
+    lab = job(source, 4, drift_ms=300)
+    read_all(lab, source)
+    assert not lab.look.late_rows_dropped
+
+
+def test_why_names_the_pause_and_the_reader_that_is_furthest_behind() -> None:
+    source = Uneven("ab", {"a": 400, "b": 10}, batch_rows=5)
+    lab = job(source, 2, drift_ms=300)
+    lab.run_until(at_ms=3_000)
+    told = says(lab.why("rows/0"))
+    assert told[0].startswith("alignment pauses the source of rows/0: its splits may be read up to 389 ms")
+    assert told[1].startswith("a at ")
+    assert "rows/1 is furthest behind: the slowest of its splits is at 89 ms" in told
+    source.rows["b"] = 4_000
+    read_all(lab, source)
+    assert not any("alignment pauses" in each for each in says(lab.why("rows/0")))
+
+
+def test_a_split_that_returns_pauses_those_that_went_on_without_it() -> None:
+    source = Uneven("ab", {"a": 50, "b": 10}, batch_rows=5)
+    lab = job(source, 2, idle_ms=500, drift_ms=300)
+    read_all(lab, source)
+    lab.run_until(at_ms=lab.look.at_ms + 2_000)  # b is idle, and a read to its end
+    source.rows.update(a=60, b=20)
+    read_all(lab, source)
+    lab.run_until(at_ms=lab.look.at_ms + 300)
+    source.rows["a"] = 90
+    lab.run_until(at_ms=lab.look.at_ms + 300)
+    assert "alignment pauses" in says(lab.why("rows/0"))[0]
+    source.rows["b"] = 900
+    read_all(lab, source)

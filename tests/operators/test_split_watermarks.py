@@ -10,8 +10,9 @@ import pyarrow as pa
 from kit.core.protocol.elements import MIN_WATERMARK_MS
 from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.operators.sources.source_coordinator import SourceCoordinator
-from kit.stream.operators.sources.source_operator import Exhausted
+from kit.stream.operators.sources.source_operator import Exhausted, ReadRequest
 from kit.stream.operators.sources.source_spec import SourceSpec
+from kit.stream.operators.sources.split_alignment import CoordinatorAlignment
 from kit.stream.operators.sources.split_enumerator import SplitEnumerator
 from kit.stream.operators.sources.split_watermarks import SplitWatermarks
 from tests.operators.harness import SourceHarness, restored
@@ -152,3 +153,32 @@ def test_progress_counts_splits_that_have_been_read() -> None:
         request = {"kind": "request_split", "after": -1, "before": None, "own": True, "held": holds}
         coordinator.handle_event(0, 1, request)
         assert coordinator.splits_done == (done, 2)
+
+
+def test_a_split_is_read_up_to_the_limit_and_paused_beyond_it() -> None:
+    for at_ms, is_read in ((299, True), (300, True), (301, False)):
+        enumerator, (reader,) = readers("a0 b0", 1)
+        watermarks = SplitWatermarks()
+        reader.operator.follow_splits([watermarks], max_drift_ms=100)
+        reader.answer(enumerator)
+        for sequence, watermark_ms in (("a", at_ms), ("b", at_ms)):
+            watermarks.begin(sequence)
+            watermarks.advance(watermark_ms)
+        reader.operator.handle_coordinator_event({"kind": "align", "max_watermark": 300})
+        assert isinstance(reader.turn(), ReadRequest) == is_read, at_ms
+
+
+def test_the_limit_follows_the_readers_that_take_part() -> None:
+    alignment = CoordinatorAlignment()
+
+    def report(subtask: int, watermark_ms: int | None) -> int | str | None:
+        told = alignment.take(subtask, {"watermark": watermark_ms, "max_drift": 100})
+        return "the same" if told is None else told["max_watermark"]
+
+    assert [report(0, 500), report(1, 300), report(1, 450), report(0, 600)] == [600, 400, 550, "the same"]
+    assert report(1, None) == 700, "a reader without splits, or one that has finished"
+    assert report(1, 10) == 110, "its split has returned"
+    assert alignment.reader_left(1) == {"kind": "align", "max_watermark": 700}
+    assert alignment.reader_left(1) is None
+    assert report(0, None) is None
+    assert alignment.limit is None

@@ -48,4 +48,6 @@ NoteKind = Literal[
     "BarrierIgnored",
     "RowsBehindWatermark",
     "LateRowsDropped",
+    "SplitsPaused",
+    "SplitsResumed",
 ]

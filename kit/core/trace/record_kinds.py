@@ -69,6 +69,8 @@ class RecordKind(StrEnum):
     SEND_ELEMENT = "SendElement"
     SET_CHECKPOINT_ID_COUNTER = "SetCheckpointIdCounter"
     SLOT_LOST = "SlotLost"
+    SPLITS_PAUSED = "SplitsPaused"
+    SPLITS_RESUMED = "SplitsResumed"
     SPLIT_READ = "SplitRead"
     SPLIT_READ_FAILED = "SplitReadFailed"
     START_EPOCH = "StartEpoch"

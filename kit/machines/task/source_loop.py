@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kit.core.protocol.commands import AwaitRows, ReadSplit, ScheduleTimer
+from kit.core.protocol.commands import AwaitRows, Note, ReadSplit, ScheduleTimer
 from kit.core.protocol.events import RowsAvailable, SplitRead
 from kit.core.protocol.words import Word
 from kit.stream.operators.sources.source_operator import Exhausted, ReadRequest, SourceOperator, WaitUntil
@@ -44,6 +44,7 @@ class SourceLoop:
         self._task = task
         self._reading = False
         self._waiting = False
+        self._is_paused = False
         self._woken_by = ""
         """The id of the event that last allowed the source to continue."""
 
@@ -59,6 +60,7 @@ class SourceLoop:
         if isinstance(step, Exhausted):
             return False
         self._watch()
+        self._note_pause()
         if isinstance(step, ReadRequest):
             self._reading = True
             self._task.emit(
@@ -71,6 +73,16 @@ class SourceLoop:
             if isinstance(step, WaitUntil):
                 self._task.emit(ScheduleTimer(timer=SOURCE_TIMER, due_ms=step.due_ms))
         return True
+
+    def _note_pause(self) -> None:
+        """Record that alignment pauses all splits with rows, or that it no longer does."""
+        paused = self.operator.paused
+        if paused is not None:
+            data = {"splits": dict(paused.splits), "max_watermark_ms": paused.max_watermark_ms}
+            self._task.emit(Note(kind="SplitsPaused", data=data))
+        elif self._is_paused:
+            self._task.emit(Note(kind="SplitsResumed", data={}))
+        self._is_paused = paused is not None
 
     def _watch(self) -> None:
         """Tell the host which splits have nothing now, if they are others than it was told last."""

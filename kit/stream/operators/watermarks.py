@@ -155,22 +155,22 @@ class TimestampsAndWatermarksOperator(Operator):
         """Ignore the status, which concerns the event time upstream."""
 
     def next_processing_time_ms(self) -> int | None:
-        """Return the time at which the subtask becomes idle if no row arrives."""
-        if self._spec.idle_ms is None or self._idle or self._watermark_ms == MAX_WATERMARK_MS:
+        """Return the time at which the subtask or a split becomes idle if no row arrives."""
+        if self._spec.idle_ms is None or self._watermark_ms == MAX_WATERMARK_MS:
             return None
-        due_ms = self._last_row_ms + self._spec.idle_ms
+        due_ms = None if self._idle else self._last_row_ms + self._spec.idle_ms
         next_ms = None if self._splits is None else self._splits.next_idle_ms(self._spec.idle_ms)
-        return due_ms if next_ms is None else min(due_ms, next_ms)
+        return min((each for each in (due_ms, next_ms) if each is not None), default=None)
 
     def on_processing_time(self, now_ms: int) -> None:
         """Leave out idle splits; declare the subtask idle if no row arrived in time."""
         idle_ms = self._spec.idle_ms
-        if idle_ms is None or self._idle or self._watermark_ms == MAX_WATERMARK_MS:
+        if idle_ms is None or self._watermark_ms == MAX_WATERMARK_MS:
             return
         least_ms = None if self._splits is None else self._splits.find_idle(now_ms, idle_ms)
         if least_ms is not None:
             self._advance(least_ms)
-        if now_ms >= self._last_row_ms + idle_ms:
+        if not self._idle and now_ms >= self._last_row_ms + idle_ms:
             self._idle = True
             self.context.output.emit_watermark_status(idle=True)
 

@@ -69,6 +69,11 @@ class HeldSplits:
         """The splits whose last read found no rows."""
         return [held for held in self._held if held.is_empty]
 
+    @property
+    def with_rows(self) -> list[HeldSplit]:
+        """The splits that may have rows."""
+        return [held for held in self._held if not held.is_empty]
+
     def add(self, splits: Iterable[HeldSplit]) -> None:
         """Add these splits."""
         self._held = sorted((*self._held, *splits), key=lambda held: held.index)

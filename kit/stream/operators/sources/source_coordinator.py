@@ -83,9 +83,7 @@ class SourceCoordinator(OperatorCoordinator):
     def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
         """Answer a reader."""
         if payload.get("kind") == REPORT_WATERMARK:
-            said = self._alignment.take(subtask, payload)
-            if said is not None:
-                self._send([(reader, said) for reader in self._gateways])
+            self._align(self._alignment.take(subtask, payload))
             return
         answers = self.enumerator.handle_event(subtask, payload)
         for receiver, answer in answers:
@@ -95,6 +93,10 @@ class SourceCoordinator(OperatorCoordinator):
                 self._held[subtask] = payload[HELD] + ("split" in answer)
         self._send(answers)
         self._report_backlog()
+
+    def _align(self, said: Payload | None) -> None:
+        if said is not None:
+            self._send([(reader, said) for reader in self._gateways])
 
     def _send(self, said: Sequence[tuple[int, Payload]]) -> None:
         for receiver, payload in said:
@@ -109,17 +111,21 @@ class SourceCoordinator(OperatorCoordinator):
         """Resume from the splits that were left, or start from all."""
         self._done.clear()
         self._held.clear()
+        self._alignment = CoordinatorAlignment()
         self.enumerator.restore(state, self.context.splits)
         self._restored = True
 
     def execution_attempt_ready(self, subtask: int, attempt: int, gateway: SubtaskGateway) -> None:
         """Register a reader, which can receive answers from now on."""
         self._gateways[subtask] = gateway
+        if self._alignment.limit is not None:
+            gateway.send_event(self._alignment.limit)
 
     def execution_attempt_failed(self, subtask: int, attempt: int, reason: str | None) -> None:
         """Remove a reader, which can no longer receive answers."""
         self._gateways.pop(subtask, None)
         self.enumerator.reader_left(subtask)
+        self._align(self._alignment.reader_left(subtask))
 
     def __repr__(self) -> str:
         return f"SourceCoordinator({self.context.name}, {len(self.enumerator.remaining)} splits left)"

@@ -80,6 +80,16 @@ class Exhausted:
     """The answer that all splits have been read, and that none will follow."""
 
 
+@dataclass(frozen=True, slots=True)
+class SplitsPaused:
+    """The splits of a reader that has to wait for slower ones, each with its watermark, and the watermark up to which
+    it may read.
+    """
+
+    splits: tuple[tuple[str, int], ...]
+    max_watermark_ms: int
+
+
 NextRead = ReadRequest | WaitUntil | Waiting | Exhausted
 Watch = tuple[tuple[Split, int], ...]
 """Splits without rows, each with the position at its present end."""
@@ -159,8 +169,7 @@ class SourceOperator(Operator):
             return Exhausted()
         if self._asking or self._reading:
             return Waiting()
-        limit_ms = None if self._alignment is None else self._alignment.max_watermark_ms
-        current = self._held.next(self._watermarks[0].of if self._watermarks else None, limit_ms)
+        current = self._next_split()
         if current is None:
             return Waiting()
         if self._due_ms is not None and now_ms < self._due_ms:
@@ -171,6 +180,23 @@ class SourceOperator(Operator):
         self._current = current
         self._held.begin_read(current)
         return ReadRequest(current.split, current.position, self._rows_to_read(current))
+
+    def _next_split(self) -> HeldSplit | None:
+        """Return the split to read now; None if no split has rows that may be read."""
+        limit_ms = None if self._alignment is None else self._alignment.max_watermark_ms
+        return self._held.next(self._watermarks[0].of if self._watermarks else None, limit_ms)
+
+    @property
+    def paused(self) -> SplitsPaused | None:
+        """The splits that alignment pauses, if these are all that the reader could read, otherwise None."""
+        if self._alignment is None or self._alignment.max_watermark_ms is None or self._reading or self._asking:
+            return None
+        if self._next_split() is not None:
+            return None
+        watermark_of = self._watermarks[0].of
+        ahead = ((held.id, watermark_of(self._source.sequence_of(held.split))) for held in self._held.with_rows)
+        splits = tuple(ahead)
+        return SplitsPaused(splits, self._alignment.max_watermark_ms) if splits else None
 
     def on_split_read(self, split_id: str, batch: pa.RecordBatch | None, position: int, finished: bool) -> None:
         """Process the answer to the last `ReadRequest`, and emit the rows."""
@@ -241,6 +267,11 @@ class SourceOperator(Operator):
             report = self._alignment.report(now_ms)
             if report is not None:
                 self.context.send_to_coordinator(report)
+
+    def finish(self) -> None:
+        """Report to the coordinator that no split of this reader holds back the other readers any longer."""
+        if self._alignment is not None:
+            self.context.send_to_coordinator(self._alignment.last_report())
 
     # --- the coordinator ------------------------------------------------------------------------------------------
 

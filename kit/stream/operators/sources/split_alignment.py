@@ -3,7 +3,7 @@
 Every `UPDATE_MS`, each reader reports the least watermark of its splits to its coordinator. The coordinator takes the
 minimum over all readers, adds the allowed drift, and sends the result to the readers, which do not read splits beyond
 it. So operators buffer few rows until event time reaches them. A reader does not take part while it has no splits,
-while all of them are idle, or while one of them has not had its first row.
+while all of them are idle, while one of them has not had its first row, or after it has finished or failed.
 
 Payloads (JSON): `{"kind": "report_watermark", "watermark": ms or None, "max_drift": ms}` to the coordinator, and
 `{"kind": "align", "max_watermark": ms or None}` back. Neither is part of a checkpoint.
@@ -52,6 +52,10 @@ class ReaderAlignment:
         self._reported = (least,)
         return {"kind": REPORT_WATERMARK, "watermark": least, "max_drift": self._max_drift_ms}
 
+    def last_report(self) -> dict[str, Any]:
+        """Return the report of a reader whose splits have all been read: it no longer takes part."""
+        return {"kind": REPORT_WATERMARK, "watermark": None, "max_drift": self._max_drift_ms}
+
     def take(self, payload: dict[str, Any]) -> None:
         """Take the limit from the coordinator."""
         self.max_watermark_ms = payload["max_watermark"]
@@ -65,16 +69,31 @@ class CoordinatorAlignment:
 
     def __init__(self) -> None:
         self._watermarks: dict[int, int] = {}
+        self._max_drift_ms = 0
         self._said: int | None = None
 
     def take(self, subtask: int, payload: dict[str, Any]) -> dict[str, Any] | None:
         """Take a report; return the limit for all readers, or None if it has not changed."""
+        self._max_drift_ms = payload["max_drift"]
         if payload["watermark"] is None:
             self._watermarks.pop(subtask, None)
         else:
             self._watermarks[subtask] = payload["watermark"]
+        return self._changed()
+
+    def reader_left(self, subtask: int) -> dict[str, Any] | None:
+        """Forget a reader that has failed; return the limit for the others, or None if it has not changed."""
+        self._watermarks.pop(subtask, None)
+        return self._changed()
+
+    @property
+    def limit(self) -> dict[str, Any] | None:
+        """The limit that the readers were told; None if there is none."""
+        return None if self._said is None else {"kind": ALIGN, "max_watermark": self._said}
+
+    def _changed(self) -> dict[str, Any] | None:
         least = min(self._watermarks.values(), default=None)
-        limit = None if least is None else least + payload["max_drift"]
+        limit = None if least is None else least + self._max_drift_ms
         if limit == self._said:
             return None
         self._said = limit
