@@ -19,7 +19,7 @@ from typing import Any
 from kit.advice.figures import SETTINGS, CheckpointFigures, tables
 
 TIMEOUT_S = 30.0
-_ASK = "give the URL of a job, like http://localhost:8081/jobs/<id>, or a file that `save_flink` wrote"
+_ASK = "give the URL of a job, like http://localhost:8081/jobs/<id>, or a file in which such answers were saved"
 
 
 class FlinkRestError(ValueError):

@@ -27,6 +27,8 @@ CANDIDATES = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 """The numbers of key groups that are compared; the last is Flink's limit."""
 TOLERANCE = 0.05
 """A larger maximum is recommended only if it lowers the busiest subtask's load by more than this share."""
+FEW_KEYS = 10
+"""With fewer keys than this for each subtask, chance decides where they are."""
 HOT_SHARE = 0.5
 """A key is hot if it has more than this share of what a subtask has on average."""
 MOST_HOT = 10
@@ -67,7 +69,7 @@ def plan_parallelism(
         each: np.bincount(key_groups_for_hashes(hashes, each), loads, minlength=each).astype(np.float64)
         for each in maxima
     }
-    return ParallelismPlan(wanted, by_maximum, _largest(column, loads))
+    return ParallelismPlan(wanted, by_maximum, _largest(column, loads), len(np.unique(hashes)))
 
 
 def plan_key_groups(loads: Any, parallelisms: int | Iterable[int]) -> ParallelismPlan:
@@ -118,6 +120,8 @@ class ParallelismPlan:
     parallelisms: tuple[int, ...]
     loads: Mapping[int, Loads]
     keys: Sequence[tuple[Any, float]]
+    distinct_keys: int | None = None
+    """The number of different keys; None if the keys are not known."""
 
     def subtask_loads(self, parallelism: int, max_parallelism: int) -> Loads:
         """Return the load of each subtask."""
@@ -166,7 +170,8 @@ class ParallelismPlan:
         order = np.argsort(-loads, kind="stable")[:MOST_HOT]
         total = loads.sum() or 1.0
         rows = [
-            (int(each), float(loads[each]), loads[each] / total, loads[each] * len(loads) / total) for each in order
+            (int(each), float(loads[each]), round(loads[each] / total, 4), round(loads[each] * len(loads) / total, 3))
+            for each in order
         ]
         return pd.DataFrame(rows, columns=["key_group", "load", "share", "by_mean"])
 
@@ -182,6 +187,12 @@ class ParallelismPlan:
         )
         if len(self.loads) > 1:
             told = f"Use maximum parallelism {most}. {told}"
+        if self.distinct_keys is not None and self.distinct_keys < FEW_KEYS * self.parallelisms[-1]:
+            told += (
+                f" These are only {self.distinct_keys} keys for up to {self.parallelisms[-1]} subtasks, so chance "
+                "decides where they are, and with other keys another maximum would be best: plan with the keys that "
+                "the job will have, or keep the default."
+            )
         hot = [(key, share) for key, share in self.keys if share * self.parallelisms[-1] > HOT_SHARE]
         if hot:
             key, share = hot[0]

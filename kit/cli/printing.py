@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 LONGEST = 60
 """Longer values are cut in a table; JSON and Parquet have them whole."""
+WIDEST = 10_000
+"""The characters of a line in a file or a pipe, where a narrower table would be cut."""
 MOST_ROWS = 40
 
 
 def as_table(rows: pa.Table | pd.DataFrame, title: str, most: int | None = None) -> None:
-    """Print rows as a table as wide as the terminal."""
-    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
+    """Print rows as a table as wide as the terminal, or as its content where the output goes elsewhere."""
+    width = None if sys.stdout.isatty() else WIDEST
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=width)
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     columns = rows.column_names if isinstance(rows, pa.Table) else list(rows.columns)
     values = list(_rows(rows))

@@ -63,7 +63,7 @@ def check_restore(
     findings = [
         *attempt.failures(matches),
         *(_dropped(state, matches) for state in dropped),
-        *_unknown_exchanges(metadata, shape),
+        *_unknown_exchanges(metadata, shape, matches),
         *(finding for match in matches for finding in _told_of(match)),
     ]
     if attempt.error is None and not any(finding.severity is Severity.WARNS for finding in findings):
@@ -147,7 +147,7 @@ class _Attempt:
             with _caught() as errors:
                 self._load([state])
                 loaded.add(operator_id)
-            found |= {str(error): _failure(error, state, matches, uid_or_name(state)) for error in errors}
+            found |= {str(error): _failure(error, state, matches, _label_of(state, matches)) for error in errors}
         for vertex in self.shape.vertices:
             of_vertex = [state for _, state in _states_of(vertex, self.states)]
             if any(state.operator_id not in loaded for state in of_vertex):
@@ -204,6 +204,12 @@ def _failure(
     )
 
 
+def _label_of(state: OperatorState, matches: Iterable[MatchedOperator]) -> str:
+    """Return what the table of operators calls the operator of a state."""
+    own = (each.label for each in matches if each.state is not None and each.state.operator_id == state.operator_id)
+    return next(own, uid_or_name(state))
+
+
 def _held(state: OperatorState) -> str:
     held = what_is_held(state)
     return ", ".join(known.holds if known.holds == name else f"{known.holds} ({name})" for name, known in held.items())
@@ -229,7 +235,7 @@ def _dropped(state: OperatorState, matches: Iterable[MatchedOperator]) -> Findin
     then = "; ".join(dict.fromkeys(known.then for known in held.values() if known.effect is effect))
     return Finding(
         Severity.WARNS,
-        uid_or_name(state),
+        _label_of(state, matches),
         f"{state.state_size:,} B of state are dropped: {_held(state)}. Then {then}.",
         _how_to_match(state, matches).partition(";")[0] + ".",
         effect,
@@ -237,7 +243,9 @@ def _dropped(state: OperatorState, matches: Iterable[MatchedOperator]) -> Findin
     )
 
 
-def _unknown_exchanges(metadata: CheckpointMetadata, shape: JobShape) -> Iterator[Finding]:
+def _unknown_exchanges(
+    metadata: CheckpointMetadata, shape: JobShape, matches: Sequence[MatchedOperator]
+) -> Iterator[Finding]:
     if shape.edges is not None:
         return
     parallelism = {pair.generated_id: vertex.parallelism for vertex in shape.vertices for pair in vertex.operators}
@@ -251,7 +259,7 @@ def _unknown_exchanges(metadata: CheckpointMetadata, shape: JobShape) -> Iterato
         if held and new is not None and new != state.parallelism:
             yield Finding(
                 Severity.WARNS,
-                uid_or_name(state),
+                _label_of(state, matches),
                 f"{sum(handle.state_size for handle in held):,} B of in-flight data would be redistributed from "
                 f"{state.parallelism} to {new} subtasks; that fails on forward, rescale and broadcast exchanges, and "
                 "the exchanges are not known here.",

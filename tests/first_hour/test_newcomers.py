@@ -86,7 +86,7 @@ class Cell:
         ("s.key_by('letter').aggregate(n='sum')", ("total=sum_('n')", "n='sum'")),
         ("s.key_by('letter').aggregate(n=count)", ("total=sum_('n')", "n=<function count")),
         ("s.key_by('letter').window('5s')", ("window() takes a kind of window", "TumblingEventTimeWindows(", "'5s'")),
-        ("s.assign_timestamps('letter')", ("'letter' is string", "pc.strptime(pc.field('letter')")),
+        ("s.assign_timestamps('letter')", ("'letter' is string", "pc.field('letter').cast(pa.timestamp('ms'))")),
         ("ValueStateDescriptor('x', int)", ("<class 'int'>", "pa.int64()")),
         ("Lab(s)", ("an OperatorStream", "Lab(env)")),
         ("from kit.verify.explore import explore; explore(Lab(run_env()))", ("not a Lab", "give the environment")),

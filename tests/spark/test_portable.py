@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kit import CollectSink, GeneratorSource, ProcessFunction, StreamEnvironment
 from kit.hosts.spark import JobFailedError, SparkJob
@@ -33,7 +34,7 @@ def refusal(attach: Callable[[Any], Any]) -> str:
     said = str(caught.value)
     assert len(said.splitlines()) <= 6
     assert "job orders cannot be sent to Spark's workers" in said
-    assert "inside the function, or in open()" in said
+    assert "inside the function, or in open()" in said or "exist in the driver only" in said
     assert job.status == "CREATED"
     return said
 
@@ -83,6 +84,17 @@ def test_a_variable_of_the_function_around_it() -> None:
     assert "operator 'enrich' (map)" in said
     assert "function look_up (test_portable.py, line" in said
     assert "captures `connection`, a sqlite3.Connection" in said
+
+
+@pytest.mark.spark
+def test_a_session_of_spark_is_named_by_its_type(spark: SparkSession) -> None:
+    frame = spark.range(3)
+    for used, name in ((spark, "used"), (frame, "used")):
+        said = refusal(lambda rows, used=used: rows.map(lambda row: {"n": used.count(), **row}))
+        assert f"captures `{name}`, a pyspark.sql." in said
+        assert type(used).__name__ in said
+        assert "env.from_spark(df" in said
+        assert "lock" not in said
 
 
 def test_a_global() -> None:

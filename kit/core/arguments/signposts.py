@@ -188,6 +188,10 @@ MODULE: Mapping[str, str] = {
         "windows are of event time: TumblingEventTimeWindows('5s') behind assign_timestamps('at')",
     ),
     "RestartStrategies": "write StreamEnvironment(restart=FixedDelay(attempts=3, delay_ms=1_000))",
+    **dict.fromkeys(
+        ("StateTtlConfig", "StateTtl", "TTLConfig"),
+        "state does not expire by itself: register a timer with ctx.timer_service, and clear the state in on_timer",
+    ),
     "CheckpointingMode": "write CheckpointConfig(mode='exactly_once') or 'at_least_once'",
 }
 """Names of other libraries that are imported from `kit`."""

@@ -61,9 +61,18 @@ def _explained(job: JobGraph, where: str, start: Any) -> str:
         f"job {job.name} cannot be sent to Spark's workers: {where}\n"
         f"{holder} captures {_joined(names)}, {_a(type(culprit))}\n"
         f"({shorten(_refusal(culprit))})\n"
-        "Make it where it is used: inside the function, or in open() of a process function; each worker has its own "
-        "then.\nOr capture what it is made from (a path, a name, a number) instead."
+        f"{_OF_SPARK if _is_of_spark(culprit) else _MADE_ELSEWHERE}"
     )
+
+
+_MADE_ELSEWHERE = (
+    "Make it where it is used: inside the function, or in open() of a process function; each worker has its own then.\n"
+    "Or capture what it is made from (a path, a name, a number) instead."
+)
+_OF_SPARK = (
+    "Sessions and DataFrames of Spark exist in the driver only. Give the job the rows of a DataFrame with "
+    "env.from_spark(df, uid='rows'), or collect the values that the function needs."
+)
 
 
 def _refusal(thing: Any) -> str:
@@ -86,7 +95,14 @@ def _way_in(thing: Any) -> list[_Step]:
         path.append(step)
         thing = step.thing
         seen.add(id(thing))
+        if _is_of_spark(thing):
+            break
     return path
+
+
+def _is_of_spark(thing: Any) -> bool:
+    """Return True for an object of PySpark, whose parts say nothing to a user."""
+    return type(thing).__module__.partition(".")[0] in ("pyspark", "py4j")
 
 
 def _held(thing: Any) -> Iterator[_Step]:

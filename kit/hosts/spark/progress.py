@@ -38,6 +38,9 @@ class Progress:
     splits_done: int
     splits: int
     rows: int
+    """The number of rows that the sources have read in this epoch; those of a replay count again."""
+    rows_in_all: int
+    """The number of rows that the sources have read in all epochs of this driver."""
     checkpoints: int
     latest: int | None
     restored: int | None
@@ -67,6 +70,7 @@ class Progress:
                 splits_done=total if master.status is JobStatus.FINISHED else sum(done for done, _ in counts),
                 splits=total,
                 rows=sum(rows for (number, _), rows in list(driver.slots.rows_read.items()) if number == master.epoch),
+                rows_in_all=sum(rows for _, rows in list(driver.slots.rows_read.items())),
                 checkpoints=statistics.counts.completed,
                 latest=None if latest is None else latest.checkpoint_id,
                 restored=None if statistics.restored is None else statistics.restored.checkpoint_id,
@@ -94,7 +98,7 @@ class Progress:
         if self.splits:
             parts.append(f"{self.splits_done} of {self.splits} splits")
         if self.rows:
-            parts.append(f"{self.rows:,} rows")
+            parts.append(f"{self.rows:,} rows" + (f" in this epoch, {self.rows_in_all:,} in all" * bool(self.restarts)))
         if rows_a_second:
             parts.append(f"{rows_a_second:,.0f} rows/s")
         last = "" if self.latest is None else f", the last {self.latest}"
@@ -121,7 +125,10 @@ class Progress:
 
     def html(self) -> str:
         """Return the progress as HTML for a notebook."""
-        rows = {**self.summary(), "splits done": f"{self.splits_done} of {self.splits}", "rows read": f"{self.rows:,}"}
+        rows = {**self.summary(), "splits done": f"{self.splits_done} of {self.splits}"}
+        rows["rows read in this epoch" if self.restarts else "rows read"] = f"{self.rows:,}"
+        if self.restarts:
+            rows["rows read in all, repeated ones too"] = f"{self.rows_in_all:,}"
         rows["checkpoints complete"] = self.checkpoints
         if self.late_rows:
             rows["late rows dropped"] = f"{self.late_rows:,}"

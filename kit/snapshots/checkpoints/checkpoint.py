@@ -522,6 +522,7 @@ class Checkpoint:
         graph = job.job_graph() if isinstance(job, StreamEnvironment) else job
         found: list[Finding] = []
         labels = {each.operator_id: label(each) for each in self.metadata.operator_states}
+        labels |= {each.state.operator_id: each.label for each in answer.matches if each.state is not None}
         if isinstance(job, Checkpoint):
             found = list(types_changed(self.declared(), job.declared(), labels))
         elif isinstance(job, Mapping):

@@ -38,6 +38,9 @@ _BAD_VALUE = re.compile(
 )
 _BAD_ROW = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
+_OUT_OF_STEP = ("out of sync with chunker", "straddl")
+"""Words of Arrow's errors for a block that does not end where a row does."""
+
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
@@ -178,6 +181,7 @@ class CsvReader(files.StreamReader):
     def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
         path, keys = split["path"], split.get("keys", {})
         stored = pa.schema([column for column in self._schema if column.name not in keys])
+        _check_names(path, self._dialect, stored)
         stream = _open(path, self._dialect, self._dialect.parse_options(), self._dialect.convert_options(stored))
         before = 0
         while True:
@@ -191,6 +195,14 @@ class CsvReader(files.StreamReader):
             before += batch.num_rows
             if skip < batch.num_rows:
                 yield files.with_keys(batch.slice(skip), keys, self._schema)
+
+
+def _check_names(path: str, dialect: CsvDialect, columns: pa.Schema) -> None:
+    """Raise SchemaError if a file does not have one of these columns."""
+    there = csv_header(path, dialect)
+    for name in columns.names:
+        if name not in there:
+            raise SchemaError(f"{path} has no column {name!r}; its columns are {', '.join(map(repr, there))}")
 
 
 def _csv_error(path: str, dialect: CsvDialect, message: str) -> str:
@@ -210,7 +222,15 @@ def _csv_error(path: str, dialect: CsvDialect, message: str) -> str:
     if bad := _BAD_ROW.search(message):
         line, wanted, found, text = bad.groups()
         where = f"{path}, line {line}" if line else path
-        return f"{where}: {found} values where the header has {wanted} columns: {shorten(repr(text))}"
+        told = f"{where}: {found} values where the header has {wanted} columns: {shorten(repr(text))}"
+        if not dialect.multiline and dialect.quote and dialect.quote in text:
+            told += "; if quoted values have line ends, read it with CsvSource(..., multiline=True)"
+        return told
+    if not dialect.multiline and any(each in message for each in _OUT_OF_STEP):
+        return (
+            f"{path} cannot be read as CSV, probably because quoted values have line ends: if they do, read it with "
+            f"CsvSource(..., multiline=True) ({message})"
+        )
     return f"{path} cannot be read as CSV: {message}"
 
 

@@ -333,12 +333,21 @@ class ParquetReader(StreamReader):
         check_unchanged(split, rows=file.metadata.num_rows)
         groups, row = _groups_of(file.metadata, start, end)
         stored = [name for name in self._schema.names if name not in keys]
+        there = file.schema_arrow
+        for name in stored:
+            if name not in there.names:
+                raise SchemaError(f"{split['path']} has no column {name!r}; its columns are {column_list(there)}")
         many = sum(file.metadata.row_group(group).num_rows for group in groups) > _READ_ROWS
         for batch in file.iter_batches(_READ_ROWS, row_groups=groups, columns=stored, use_threads=many):
             skip, stop = max(start - row, 0), min(end - row, batch.num_rows)
             row += batch.num_rows
             if skip < stop:
-                yield self._rows(batch.slice(skip, stop - skip), keys)
+                try:
+                    yield self._rows(batch.slice(skip, stop - skip), keys)
+                except pa.ArrowException as error:
+                    raise SchemaError(
+                        f"{split['path']} does not have the columns {column_list(self._schema)}: {error}"
+                    ) from error
 
     def _rows(self, batch: pa.RecordBatch, keys: Mapping[str, Any]) -> pa.RecordBatch:
         return with_keys(batch, keys, self._schema)
@@ -371,6 +380,10 @@ def file_safe(name: str) -> str:
     return quote(name, safe="").replace(".", "%2E")
 
 
+NO_FILES = ("/proc/", "/sys/")
+"""Directories of the kernel, of which root is told that it may write there."""
+
+
 def check_output_directory(path: str) -> None:
     """Raise CommitError naming `path` if output certainly cannot be written there."""
     system, inner = open_path(path)
@@ -381,6 +394,8 @@ def check_output_directory(path: str) -> None:
         existing = dirname(existing)
     if not os.path.isdir(existing):
         raise CommitError(f"output directory {path} cannot be written: {existing} is a file, not a directory")
+    if f"{os.path.realpath(existing)}/".startswith(NO_FILES):
+        raise CommitError(f"output directory {path} cannot be written: {existing} is of the kernel and holds no files")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise CommitError(f"output directory {path} cannot be written: no permission for {existing}")
 

@@ -44,7 +44,8 @@ def check_time_column(schema: pa.Schema, time_column: TimeColumn, operator: str)
         way = "cast it before, with with_column"
         if pa.types.is_string(found):
             way = (
-                f"write with_column({column!r}, pc.strptime(pc.field({column!r}), format='%Y-%m-%d', unit='ms')) before"
+                f"write with_column({column!r}, pc.field({column!r}).cast(pa.timestamp('ms'))) before, for texts "
+                "such as 2024-03-01 and 2024-03-01 10:30:00; for others pc.strptime with their format"
             )
         raise SchemaError(f"{operator}: column {column!r} is {found}, but event time is a timestamp or int64 ms: {way}")
 
