@@ -269,6 +269,20 @@ def test_the_jobs_parallelism_can_be_set_for_what_follows() -> None:
     assert (vertex.parallelism, vertex.max_parallelism) == (3, 24)
 
 
+def test_the_jobs_parallelism_is_that_of_operators_that_exist_already() -> None:
+    env = environment(max_parallelism=24)
+    stream = env.from_source(FLIGHTS, uid="first")
+    stream.filter(lambda row: True).uid("own").set_parallelism(5).sink_to(CollectSink("out"), uid="out")
+    env.parallelism = 3
+    graph = env.job_graph()
+    assert [(each.name, each.parallelism) for each in graph.vertices] == [("first", 3), ("own", 5), ("out", 3)]
+    with pytest.raises(GraphError, match="'own' cannot have parallelism 5 with max parallelism 4"):
+        env.max_parallelism = 4
+    assert (env.parallelism, env.max_parallelism) == (3, 24), "nothing has changed"
+    env.max_parallelism = 8
+    assert [each.max_parallelism for each in env.job_graph().vertices] == [8, 8, 8]
+
+
 def test_the_jobs_max_parallelism_is_that_of_its_operators() -> None:
     env = environment(max_parallelism=12)
     flights(env)

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 
 from kit.stream.api.cells import CellRun, callers_level, current_cell
-from kit.stream.api.transformation import Origin, Transformation
+from kit.stream.api.transformation import Defaults, Origin, Transformation, check_parallelism
 from kit.stream.graph.stream_graph import DuplicateUidError, GraphError, check_uids
 from kit.stream.operators.base import OperatorSpec
 
@@ -23,8 +23,7 @@ class Drafts:
     """The present operators, in the order in which they were added, and their default settings."""
 
     def __init__(self, parallelism: int = 1, max_parallelism: int | None = None) -> None:
-        self.parallelism = parallelism
-        self.max_parallelism = max_parallelism
+        self.defaults = Defaults(parallelism, max_parallelism)
         self._there: list[Transformation] = []
         self._refused: list[Transformation] = []
         """Operators that could not have the uid they were given: they are added again if they are used."""
@@ -52,9 +51,23 @@ class Drafts:
             self._bring_back(origin)
         self._remove(gone, void)
         self._missed = [each for each in self._missed if each.cell is None or not each.cell.is_before(cell)]
-        operator = Transformation(len(self._there) + 1, spec, inputs, self.parallelism, self.max_parallelism, cell=cell)
+        operator = Transformation(len(self._there) + 1, spec, inputs, self.defaults, cell=cell)
         self._there.append(operator)
         return operator
+
+    def set_defaults(self, job: str, parallelism: int, max_parallelism: int | None) -> None:
+        """Set what operators have that do not set their own. Raises GraphError, and changes nothing, if it does not fit
+        the job or one of its operators.
+        """
+        check_parallelism(job, parallelism, max_parallelism)
+        for each in self._there:
+            of_its_own, most = each.own_parallelism, each.own_max_parallelism
+            check_parallelism(
+                each.label,
+                parallelism if of_its_own is None else of_its_own,
+                max_parallelism if most is None else most,
+            )
+        self.defaults.parallelism, self.defaults.max_parallelism = parallelism, max_parallelism
 
     def give_uid(self, operator: Transformation, uid: str) -> None:
         """Set an operator's uid. Raises DuplicateUidError if it is taken; the operator is then removed."""

@@ -130,23 +130,23 @@ class StreamEnvironment(metaclass=SignedType):
 
     @property
     def parallelism(self) -> int:
-        """The default parallelism; a new value applies to operators added from then on."""
-        return self.drafts.parallelism
+        """The parallelism of the operators that do not set their own, those that exist already included. In Flink a
+        new value applies to operators added later. A lab or a job that was made before keeps the number it has.
+        """
+        return self.drafts.defaults.parallelism
 
     @parallelism.setter
     def parallelism(self, parallelism: int) -> None:
-        check_parallelism(self.name, parallelism, self.max_parallelism)
-        self.drafts.parallelism = parallelism
+        self.drafts.set_defaults(self.name, parallelism, self.max_parallelism)
 
     @property
     def max_parallelism(self) -> int | None:
-        """The default maximum parallelism, set like `parallelism`; None: it follows from an operator's parallelism."""
-        return self.drafts.max_parallelism
+        """The maximum parallelism of these operators; None: it follows from an operator's parallelism."""
+        return self.drafts.defaults.max_parallelism
 
     @max_parallelism.setter
     def max_parallelism(self, max_parallelism: int | None) -> None:
-        check_parallelism(self.name, self.parallelism, max_parallelism)
-        self.drafts.max_parallelism = max_parallelism
+        self.drafts.set_defaults(self.name, self.parallelism, max_parallelism)
 
     @property
     def operators(self) -> list[Transformation]:

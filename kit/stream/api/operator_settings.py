@@ -48,7 +48,7 @@ class OperatorSettings:
     def set_parallelism(self, parallelism: int) -> Self:
         """Set the number of subtasks: at least 1, and at most the maximum parallelism."""
         check_parallelism(self._transformation.label, parallelism, self._transformation.max_parallelism)
-        self._transformation.parallelism = parallelism
+        self._transformation.own_parallelism = parallelism
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
@@ -57,7 +57,7 @@ class OperatorSettings:
         It is fixed by the operator's first checkpoint.
         """
         check_parallelism(self._transformation.label, self._transformation.parallelism, max_parallelism)
-        self._transformation.max_parallelism = max_parallelism
+        self._transformation.own_max_parallelism = max_parallelism
         return self
 
     def disable_chaining(self) -> Self:

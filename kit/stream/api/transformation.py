@@ -30,19 +30,39 @@ class Origin:
 
 
 @dataclass(eq=False)
+class Defaults:
+    """The parallelism of the operators of a job that do not set their own."""
+
+    parallelism: int
+    max_parallelism: int | None
+
+
+@dataclass(eq=False)
 class Transformation:
     """One operator. `inputs` has the origins of each input; a union gives one input several."""
 
     number: int
     spec: OperatorSpec
     inputs: tuple[tuple[Origin, ...], ...]
-    parallelism: int
-    max_parallelism: int | None
+    defaults: Defaults
+    own_parallelism: int | None = None
+    """None: it has that of its job."""
+    own_max_parallelism: int | None = None
     uid: str | None = None
     name: str | None = None
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     cell: CellRun | None = None
     """The cell of a notebook that added it."""
+
+    @property
+    def parallelism(self) -> int:
+        """The number of subtasks: its own, or that of its job."""
+        return self.defaults.parallelism if self.own_parallelism is None else self.own_parallelism
+
+    @property
+    def max_parallelism(self) -> int | None:
+        """The maximum number of subtasks: its own, or that of its job; None if neither is set."""
+        return self.defaults.max_parallelism if self.own_max_parallelism is None else self.own_max_parallelism
 
     @property
     def label(self) -> str:
