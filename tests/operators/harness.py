@@ -67,6 +67,18 @@ class Recorder:
         self.elements.append("idle" if idle else "active")
 
 
+class Active:
+    """The activity of a subtask that could always emit; a test says whether it has rows, or is paused."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+        self.has_nothing, self.is_paused = True, False
+
+    @property
+    def ms(self) -> int:
+        return self._harness.processing_time_ms
+
+
 class Harness:
     """One subtask of an operator, and its `OperatorContext`."""
 
@@ -89,6 +101,7 @@ class Harness:
         self.raw_inputs = RawStateInputs(self.name, self.key_group_range if spec.key_type is not None else None)
         self.raw_outputs = RawStateOutputs(self.name, self.key_group_range if spec.key_type is not None else None)
         self.processing_time_ms = 0
+        self.activity = Active(self)
         self.current_watermark_ms = MIN_WATERMARK_MS
         self.staged: list[Effect] = []
         self.written: list[RowsToWrite] = []

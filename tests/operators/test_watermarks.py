@@ -68,12 +68,21 @@ def test_a_spec_that_does_not_fit_is_refused() -> None:
 def test_a_subtask_without_records_says_that_it_is_idle_until_event_time_goes_on() -> None:
     harness = Harness(TimestampsAndWatermarks(EVENTS, "at", idle_ms=100))
     operator = harness.operator
-    assert operator.next_processing_time_ms() == 100
+    assert operator.next_processing_time_ms() == 25, "it looks four times"
     harness.processing_time_ms = 60
     harness.process([{"at": 5}])
+    harness.processing_time_ms = 100
     operator.on_processing_time(100)
-    assert operator.next_processing_time_ms() == 160, "a record came meanwhile"
+    assert operator.next_processing_time_ms() == 125, "a record came meanwhile"
+    harness.processing_time_ms = 150
+    operator.on_processing_time(150)
+    assert operator.next_processing_time_ms() == 160
+    harness.processing_time_ms = 160
+    harness.activity.has_nothing = False
     operator.on_processing_time(160)
+    assert operator.next_processing_time_ms() == 185, "there are rows"
+    harness.processing_time_ms, harness.activity.has_nothing = 185, True
+    operator.on_processing_time(185)
     assert operator.next_processing_time_ms() is None
     harness.process([{"at": 5}])
     harness.process([{"at": 6}])
@@ -84,6 +93,7 @@ def test_a_subtask_without_records_says_that_it_is_idle_until_event_time_goes_on
 
 def test_the_end_of_event_time_ends_idleness() -> None:
     harness = Harness(TimestampsAndWatermarks(EVENTS, "at", idle_ms=100))
+    harness.processing_time_ms = 100
     harness.operator.on_processing_time(100)
     harness.watermark(MAX_WATERMARK_MS)
     assert harness.output.elements == ["idle", "active", MAX_WATERMARK_MS]

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from kit import CheckpointConfig, CollectSink, DirectorySource, StreamEnvironment, TailSource
+from kit import (
+    CheckpointConfig,
+    CollectionSource,
+    CollectSink,
+    DirectorySource,
+    StreamEnvironment,
+    TailSource,
+    TumblingEventTimeWindows,
+    count,
+)
 from kit.files.job_failed import JobFailedError
 from kit.hosts.spark import SparkJob
 from kit.hosts.spark.slot.fetcher import QUICK_READS, SLOW_S, Fetcher
@@ -287,3 +296,31 @@ def test_files_that_appear_are_read_on_slots(tmp_path: Path) -> None:
             )
         running.stop(tmp_path / "savepoint")
         assert lines(running.output()) == Counter((str(f), str(n)) for f in range(6) for n in range(10))
+
+
+# --- idleness ---------------------------------------------------------------------------------------------------------
+
+
+def slow_once(row: dict[str, Any]) -> dict[str, Any]:
+    if row["at"] == 100:
+        time.sleep(1.5)
+    return row
+
+
+def test_a_call_that_takes_long_makes_no_source_idle(tmp_path: Path) -> None:
+    """The slot has one thread: while it is in the call, the sources cannot read, and their timers are late."""
+    env = StreamEnvironment(
+        "slow", parallelism=1, checkpoint=CheckpointConfig(interval_ms=200, directory=str(tmp_path / "checkpoints"))
+    )
+    streams = []
+    for number, times in enumerate((range(0, 6_000, 10), range(0, 60_000, 100))):
+        rows = [{"source": number, "at": at} for at in times]
+        source = CollectionSource(rows, batch_rows=5, splits=1)
+        timed = env.from_source(source, uid=f"in{number}").assign_timestamps("at").with_idleness(200)
+        streams.append(timed.rebalance().map(slow_once).uid(f"slow{number}"))
+    windows = streams[0].union(streams[1]).key_by("source").window(TumblingEventTimeWindows(100))
+    windows.aggregate(n=count()).uid("counts").sink_to(CollectSink("counts"), uid="out")
+    with SparkJob(env, launch=ThreadGang) as running:
+        running.start()
+        assert running.wait(timeout_s=120) == "FINISHED", running.error
+        assert running.output()["n"].sum() == 1_200

@@ -38,7 +38,7 @@ from kit.stream.backend.raw_state import RawStateInputs, RawStateOutputs
 from kit.stream.backend.states.state_definition import StateDefinition
 from kit.stream.graph.execution_graph import ExecutionVertex
 from kit.stream.graph.job_graph import ChainedOperator, JobVertex
-from kit.stream.operators.base import Operator, Output
+from kit.stream.operators.base import Activity, Operator, Output
 from kit.stream.operators.functions.returned import never_runs
 from kit.stream.operators.metrics import INPUT_WATERMARK, LATE_ROWS, OUTPUT_WATERMARK, STATE_ENTRIES, MetricGroup
 from kit.stream.operators.sources.source_operator import SourceOperator
@@ -60,6 +60,10 @@ class ChainOwner(Protocol):
     lineage: Lineage
     vertex: ExecutionVertex
     outputs: TaskOutputs
+
+    @property
+    def activity(self) -> Activity:
+        """The time in which the task could emit, and whether it has rows."""
 
     @property
     def at(self) -> int:
@@ -256,6 +260,10 @@ class ChainLink:
     @property
     def processing_time_ms(self) -> int:
         return self._owner.at
+
+    @property
+    def activity(self) -> Activity:
+        return self._owner.activity
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Advance the operator's event time."""
@@ -458,6 +466,12 @@ class OperatorChain:
             makers = [each for each in operators if isinstance(each, TimestampsAndWatermarksOperator)]
             drifts = [maker.max_drift_ms for maker in makers if maker.max_drift_ms is not None]
             source.follow_splits([maker.follow_splits() for maker in makers], min(drifts, default=None))
+
+    @property
+    def looks_for_idleness_every_ms(self) -> int | None:
+        """The time after which an operator looks whether it is idle, in ms; None if none does."""
+        makers = [link.operator for link in self.links if isinstance(link.operator, TimestampsAndWatermarksOperator)]
+        return min((each.look_every_ms for each in makers if each.look_every_ms is not None), default=None)
 
     def readings(self, watermarks_ms: Mapping[int, int]) -> list[dict[str, Any]]:
         """Return the metrics of each operator as JSON-like data; the head's inputs have these watermarks."""

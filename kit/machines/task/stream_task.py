@@ -73,6 +73,7 @@ from kit.machines.task.subtask_coordinator import (
     SubtaskCheckpointCoordinator,
     WriteAnswer,
 )
+from kit.machines.task.task_activity import TaskActivity
 from kit.machines.task.task_input import TaskInput
 from kit.machines.task.task_outputs import TaskOutputs
 from kit.stream.graph.execution_graph import ExecutionGraph
@@ -111,6 +112,8 @@ class StreamTask(Machine):
         self.barriers = self.input.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self, own)
         self.chain = OperatorChain(vertex.vertex, self)
         self._source = self._create_source_loop()
+        source = None if self._source is None else self._source.operator
+        self.activity = TaskActivity(self.outputs, self.inputs, source, self.chain.looks_for_idleness_every_ms)
         self._timer = ProcessingTimer(self)
         self._restored: TaskStateSnapshot | None = None
         self._recovers_channels = False
@@ -128,6 +131,7 @@ class StreamTask(Machine):
 
     def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
         """Handle one event; an error in the task's own code leads to the state FAILED instead of an exception."""
+        self.activity.observe(at)
         try:
             return super().handle(event, at, cause)
         except ProtocolError:

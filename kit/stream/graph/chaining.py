@@ -4,7 +4,10 @@ Two operators are chained if records can pass from one to the other by a plain c
 every record stays in its subtask, and chaining is not disabled. `RULES` lists the conditions. The first rule that
 rejects an edge gives the reason that pictures and tables show.
 
-Follows `StreamingJobGraphGenerator.isChainable`.
+Watermarks that are made directly behind a source belong to it, whether or not chaining is allowed there: only in the
+source's own task can they follow its splits, and tell a source that is held back from one that has nothing.
+
+Follows `StreamingJobGraphGenerator.isChainable`; in Flink a `WatermarkStrategy` is given to `fromSource`.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from dataclasses import dataclass
 
 from kit.stream.graph.partitioners import PartitionerKind
 from kit.stream.graph.stream_graph import ChainingStrategy, StreamEdge, StreamGraph, StreamNode
+from kit.stream.operators.sources.source_spec import SourceSpec
+from kit.stream.operators.watermarks import TimestampsAndWatermarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,11 @@ class Link:
     downstream: StreamNode
     inputs: int
     enabled: bool
+
+    @property
+    def is_of_source(self) -> bool:
+        """True if the second operator makes the watermarks of the source that is the first."""
+        return isinstance(self.upstream.spec, SourceSpec) and isinstance(self.downstream.spec, TimestampsAndWatermarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,7 @@ class ChainingRule:
 RULES: tuple[ChainingRule, ...] = (
     ChainingRule(
         "switched off",
-        lambda link: not link.enabled,
+        lambda link: not (link.enabled or link.is_of_source),
         lambda link: "chaining is switched off for this job",
     ),
     ChainingRule(
@@ -49,17 +59,17 @@ RULES: tuple[ChainingRule, ...] = (
     ),
     ChainingRule(
         "upstream never",
-        lambda link: link.upstream.chaining is ChainingStrategy.NEVER,
+        lambda link: link.upstream.chaining is ChainingStrategy.NEVER and not link.is_of_source,
         lambda link: f"{link.upstream.name!r} forbids chaining (disable_chaining)",
     ),
     ChainingRule(
         "downstream never",
-        lambda link: link.downstream.chaining is ChainingStrategy.NEVER,
+        lambda link: link.downstream.chaining is ChainingStrategy.NEVER and not link.is_of_source,
         lambda link: f"{link.downstream.name!r} forbids chaining (disable_chaining)",
     ),
     ChainingRule(
         "downstream head",
-        lambda link: link.downstream.chaining is ChainingStrategy.HEAD,
+        lambda link: link.downstream.chaining is ChainingStrategy.HEAD and not link.is_of_source,
         lambda link: f"{link.downstream.name!r} starts a new chain (start_new_chain)",
     ),
     ChainingRule(

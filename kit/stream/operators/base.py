@@ -54,6 +54,22 @@ class Output(Protocol):
         """Report that this output takes no part in event time for now, or that it does again."""
 
 
+class Activity(Protocol):
+    """What a task knows of the time in which it could emit (`kit.machines.task.task_activity`)."""
+
+    @property
+    def ms(self) -> int:
+        """The time, in ms, in which the task could have emitted."""
+
+    @property
+    def has_nothing(self) -> bool:
+        """True if the task can emit and there are no rows for it."""
+
+    @property
+    def is_paused(self) -> bool:
+        """True if alignment pauses all splits of the task's source that have rows."""
+
+
 class OperatorContext(Protocol):
     """The services of a task for one of its operators."""
 
@@ -87,6 +103,10 @@ class OperatorContext(Protocol):
     @property
     def processing_time_ms(self) -> int:
         """The host's time of the event being handled."""
+
+    @property
+    def activity(self) -> Activity:
+        """The time in which the task could emit, and whether it has rows."""
 
     @property
     def current_watermark_ms(self) -> int:

@@ -4,9 +4,11 @@ A watermark `w` says that no record with an event time of `w` or earlier will fo
 `out_of_orderness_ms` late, it is the largest event time seen, less the bound, less one. Later records are passed on all
 the same; a window that has fired drops them.
 
-A subtask without records would hold back event time for all. With `idle_ms`, it becomes idle after this time of the
-host without a record, and active again when its watermark next advances. If the source in its chain reads several
-splits, each idle split is left out of the subtask's watermark.
+A subtask without records would hold back event time for all. With `idle_ms`, it becomes idle after this time without
+a record, and active again when its watermark next advances. Only time counts in which it could have emitted and had
+nothing (`kit.machines.task.task_activity`): not while its outputs are full, while alignment pauses its splits, while a
+read is under way, or while its process is suspended. If the source in its chain reads several splits, each idle split
+is left out of the subtask's watermark.
 
 Some splits may be read much faster than others, and operators buffer their rows until event time reaches them. With
 `max_drift_ms`, the source does not read a split whose watermark is further ahead of the least one than that.
@@ -31,6 +33,9 @@ from kit.stream.operators.base import Operator
 from kit.stream.operators.event_time import TimeColumn, columns_of
 from kit.stream.operators.sources.split_watermarks import SplitWatermarks
 from kit.stream.operators.spec import ResolvedSpec, SchemaError, column_field
+
+_LOOKS = 4
+"""How often an operator looks whether it is idle within the time without records that makes it so."""
 
 _UNITS_PER_MS = {"us": 1_000, "ns": 1_000_000}
 
@@ -117,12 +122,17 @@ class TimestampsAndWatermarksOperator(Operator):
         self._splits: SplitWatermarks | None = None
         self._idle = False
         self._last_row_ms = 0
-        """The host's time when a row came last, or when the operator was opened."""
+        """The task's activity when a row came last, or when the operator was opened."""
 
     @property
     def max_drift_ms(self) -> int | None:
         """The furthest that a split may be ahead of the least watermark and still be read, in ms."""
         return self._spec.max_drift_ms
+
+    @property
+    def look_every_ms(self) -> int | None:
+        """The time after which it looks whether it is idle, in ms; None if it never is."""
+        return None if self._spec.idle_ms is None else max(self._spec.idle_ms // _LOOKS, 1)
 
     def follow_splits(self) -> SplitWatermarks:
         """Use the least watermark of the splits of the source in this chain."""
@@ -131,7 +141,7 @@ class TimestampsAndWatermarksOperator(Operator):
 
     def open(self) -> None:
         """Start the time without rows."""
-        self._last_row_ms = self.context.processing_time_ms
+        self._last_row_ms = self.context.activity.ms
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Emit the batch, then the watermark if it advances."""
@@ -142,7 +152,7 @@ class TimestampsAndWatermarksOperator(Operator):
         if times.min() <= self._watermark_ms:
             behind, split = times[times <= self._watermark_ms], "" if self._splits is None else self._splits.current
             self.context.count_late("RowsBehindWatermark", behind, self._watermark_ms, split)
-        self._last_row_ms = self.context.processing_time_ms
+        self._last_row_ms = self.context.activity.ms
         self.context.output.emit(batch)
         watermark_ms = max(latest_ms - self._spec.out_of_orderness_ms - 1, MIN_WATERMARK_MS)
         self._advance(watermark_ms if self._splits is None else self._splits.advance(watermark_ms))
@@ -156,22 +166,29 @@ class TimestampsAndWatermarksOperator(Operator):
         """Ignore the status, which concerns the event time upstream."""
 
     def next_processing_time_ms(self) -> int | None:
-        """Return the time at which the subtask or a split becomes idle if no row arrives."""
-        if self._spec.idle_ms is None or self._watermark_ms == MAX_WATERMARK_MS:
+        """Return the time at which to look whether the subtask or a split is idle."""
+        idle_ms, look_every_ms = self._spec.idle_ms, self.look_every_ms
+        if idle_ms is None or look_every_ms is None or self._watermark_ms == MAX_WATERMARK_MS:
             return None
-        due_ms = None if self._idle else self._last_row_ms + self._spec.idle_ms
-        next_ms = None if self._splits is None else self._splits.next_idle_ms(self._spec.idle_ms)
-        return min((each for each in (due_ms, next_ms) if each is not None), default=None)
+        since_ms = [] if self._idle else [self._last_row_ms]
+        since_ms += [] if self._splits is None else self._splits.empty_since_ms
+        if not since_ms:
+            return None
+        left_ms = [each + idle_ms - self.context.activity.ms for each in since_ms]
+        soonest_ms = min((each for each in left_ms if each > 0), default=look_every_ms)
+        return self.context.processing_time_ms + min(soonest_ms, look_every_ms)
 
     def on_processing_time(self, now_ms: int) -> None:
         """Leave out idle splits; declare the subtask idle if no row arrived in time."""
-        idle_ms = self._spec.idle_ms
+        idle_ms, activity = self._spec.idle_ms, self.context.activity
         if idle_ms is None or self._watermark_ms == MAX_WATERMARK_MS:
             return
-        least_ms = None if self._splits is None else self._splits.find_idle(now_ms, idle_ms)
+        least_ms = None if self._splits is None else self._splits.find_idle(activity.ms, idle_ms)
         if least_ms is not None:
             self._advance(least_ms)
-        if not self._idle and now_ms >= self._last_row_ms + idle_ms:
+        if activity.is_paused:
+            self._last_row_ms = activity.ms
+        elif not self._idle and activity.has_nothing and activity.ms >= self._last_row_ms + idle_ms:
             self._idle = True
             self.context.output.emit_watermark_status(idle=True)
 

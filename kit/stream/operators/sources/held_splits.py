@@ -85,12 +85,13 @@ class HeldSplits:
         self._held = [held for held in self._held if held.id not in gone]
         return removed
 
-    def have_rows(self, ids: Iterable[str]) -> None:
-        """Read these splits again."""
+    def have_rows(self, ids: Iterable[str]) -> list[HeldSplit]:
+        """Read these splits again; return those that were empty."""
         there = set(ids)
-        for held in self._held:
-            if held.id in there and held.is_empty:
-                held.is_empty, held.is_woken = False, True
+        woken = [held for held in self._held if held.id in there and held.is_empty]
+        for held in woken:
+            held.is_empty, held.is_woken = False, True
+        return woken
 
     def next(self, watermark_of: Callable[[str], int] | None, max_watermark_ms: int | None = None) -> HeldSplit | None:
         """Return the split to read now, or None.

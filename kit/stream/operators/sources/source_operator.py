@@ -135,6 +135,23 @@ class SourceOperator(Operator):
         return self._source.sequences > 1
 
     @property
+    def has_nothing(self) -> bool:
+        """True if the source could be read and has no rows: each split was read to its present end, or there is no
+        split, or the limit on rows per second, which is a part of the source, holds its rows back.
+        """
+        if self._reading or self._asking or self._exhausted:
+            return False
+        if all(held.is_empty for held in self._held):
+            return True
+        is_limited = self._due_ms is not None and self.context.processing_time_ms < self._due_ms
+        return is_limited and not self.is_paused
+
+    @property
+    def is_paused(self) -> bool:
+        """True if splits have rows, and alignment lets none of these be read."""
+        return self.paused is not None
+
+    @property
     def poll_every_ms(self) -> int:
         """The time, in ms, between two checks whether a split has rows."""
         return self._source.poll_every_ms
@@ -232,7 +249,7 @@ class SourceOperator(Operator):
         """Read the other splits meanwhile, and request all of this reader's, since this one may never end."""
         current.is_empty = True
         for watermarks in self._watermarks:
-            watermarks.nothing_now(self._source.sequence_of(current.split), self.context.processing_time_ms)
+            watermarks.nothing_now(self._source.sequence_of(current.split), self.context.activity.ms)
         self._held.in_turn = True
         if not self._takes_all:
             self._takes_all = True
@@ -255,7 +272,9 @@ class SourceOperator(Operator):
     def rows_available(self, split_ids: Iterable[str]) -> None:
         """Read these splits again. The host no longer watches any split."""
         self._watched = set()
-        self._held.have_rows(split_ids)
+        for held in self._held.have_rows(split_ids):
+            for watermarks in self._watermarks:
+                watermarks.may_have_rows(self._source.sequence_of(held.split))
 
     def next_processing_time_ms(self) -> int | None:
         """Return the time of the next watermark report to the coordinator."""

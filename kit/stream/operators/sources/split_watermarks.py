@@ -10,8 +10,8 @@ furthest behind. So files that follow each other in time are still read one afte
 A sequence has no watermark before its first row. The reader first reads a few rows of it, to find where it begins.
 
 An unbounded split may have no rows for a long time, and would hold back event time for the others. With `idle_ms`
-(`kit.stream.operators.watermarks`), it is ignored after this time without rows, until its next row. A split with rows
-that the reader has not read yet is not idle.
+(`kit.stream.operators.watermarks`), it is ignored after this time without rows, until its next row. The time is that of
+the task's activity (`kit.machines.task.task_activity`). A split with rows that the reader has not read yet is not idle.
 
 Follows Flink's `WatermarkOutputMultiplexer`, with an output for each split that is registered when the reader
 receives the split and released when it has been read. In Flink an unassigned split does not hold back event time.
@@ -32,7 +32,9 @@ class SplitWatermarks:
         self.current = ""
         """The sequence to which rows are counted."""
         self._empty_since_ms: dict[str, int] = {}
-        """The sequences that have nothing now."""
+        """The sequences without rows, with the task's activity when the first read found none."""
+        self._unread: set[str] = set()
+        """Those of them that have rows again, which the reader has not read."""
         self._idle: set[str] = set()
 
     def register(self, sequences: Iterable[str]) -> None:
@@ -47,24 +49,40 @@ class SplitWatermarks:
         if self._empty_since_ms:
             self._has_rows(sequence)
 
-    def nothing_now(self, sequence: str, now_ms: int) -> None:
-        """Note that a sequence has no rows for now."""
+    def nothing_now(self, sequence: str, active_ms: int) -> None:
+        """Note that a read of this sequence found no rows, when the task's activity was `active_ms`."""
         if sequence in self._of:
-            self._empty_since_ms.setdefault(sequence, now_ms)
+            self._empty_since_ms.setdefault(sequence, active_ms)
+            self._unread.discard(sequence)
+
+    def may_have_rows(self, sequence: str) -> None:
+        """Note that a sequence without rows may have some now, which the reader has not read yet."""
+        if sequence in self._empty_since_ms:
+            self._unread.add(sequence)
 
     def _has_rows(self, sequence: str) -> None:
         self._empty_since_ms.pop(sequence, None)
+        self._unread.discard(sequence)
         self._idle.discard(sequence)
 
-    def next_idle_ms(self, idle_ms: int) -> int | None:
-        """Return the time at which the next sequence becomes idle if it gets no rows; None if none will."""
-        waiting = (since for sequence, since in self._empty_since_ms.items() if sequence not in self._idle)
-        return min((since + idle_ms for since in waiting), default=None)
+    @property
+    def empty_since_ms(self) -> Iterable[int]:
+        """The task's activity when each sequence that is without rows, and not idle yet, was found to have none."""
+        return (since_ms for sequence, since_ms in self._empty_since_ms.items() if sequence not in self._idle)
 
-    def find_idle(self, now_ms: int, idle_ms: int) -> int | None:
+    def find_idle(self, active_ms: int, idle_ms: int) -> int | None:
         """Leave out sequences that had no rows for `idle_ms`; return the least watermark of the others, if any."""
-        self._idle |= {each for each, since_ms in self._empty_since_ms.items() if now_ms >= since_ms + idle_ms}
+        self._idle |= {
+            each
+            for each, since_ms in self._empty_since_ms.items()
+            if active_ms >= since_ms + idle_ms and each not in self._unread
+        }
         return self.least
+
+    @property
+    def is_idle(self) -> bool:
+        """True if the sequence to which rows are counted is idle."""
+        return self.current in self._idle
 
     @property
     def least(self) -> int | None:

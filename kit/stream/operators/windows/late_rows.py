@@ -67,6 +67,7 @@ def late_rows_said(operator: str, rows: int) -> str:
     """Return a message about the dropped rows, and what to do."""
     return (
         f"{operator!r} has dropped {rows:,} row{'s' * (rows != 1)} that came after the watermark had passed their time."
-        " To keep such rows, give assign_timestamps a larger out_of_orderness_ms, or windows an allowed_lateness; "
-        "side_output_late_data keeps them apart; why('late rows') names the inputs that drove the watermark"
+        " why('late rows') names the inputs that drove the watermark. If the rows came out of order, give "
+        "assign_timestamps a larger out_of_orderness_ms, or windows an allowed_lateness; if their source was idle, "
+        "give with_idleness a longer time; side_output_late_data keeps them apart"
     )
