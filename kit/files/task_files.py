@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from kit.core.protocol import commands, events
 from kit.core.protocol.duties import Command
+from kit.core.protocol.outages import may_pass
 from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
 from kit.core.protocol.words import Word
 from kit.core.state.errors import StateError, StateLostError, StateRestoreError
@@ -137,6 +138,7 @@ class TaskFiles:
             return events.StateReadFailed(
                 error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}{remedy}",
                 recoverable=isinstance(error, OSError) and not is_lost,
+                may_pass=may_pass(error),
             )
         return events.StateRead(parts=tuple(parts), from_local=reader.from_local)
 

@@ -394,6 +394,7 @@ class JobHarness:
         task: str = "sums/0",
         reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_DECLINED,
         detail: str = "",
+        may_pass: bool = False,
     ) -> None:
         """A task declines."""
         self.give(
@@ -404,6 +405,7 @@ class JobHarness:
                 checkpoint_id=checkpoint_id,
                 reason=reason,
                 detail=detail,
+                may_pass=may_pass,
             )
         )
 

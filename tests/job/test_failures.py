@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kit.core.protocol import commands, events
 from kit.core.protocol.messages import TaskStateChanged
+from kit.core.protocol.outages import may_pass
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState
 from kit.machines.job.failures import REPEATS, FailureCause, Raised, RepeatedFailures, is_left_to_count
@@ -39,7 +40,14 @@ def failed(task: str, raises: Callable[[], Any], attempt: int = 1, operator: str
         error.__cause__ = raised
     text = "".join(traceback.format_exception(error))
     told = f"{type(error).__name__}: {error}"
-    return TaskStateChanged(task=task, attempt=attempt, state=ExecutionState.FAILED, error=told, traceback=text)
+    return TaskStateChanged(
+        task=task,
+        attempt=attempt,
+        state=ExecutionState.FAILED,
+        error=told,
+        traceback=text,
+        may_pass=may_pass(error),
+    )
 
 
 def no_carrier() -> None:
@@ -154,24 +162,24 @@ def test_what_the_job_is_not_to_blame_for_may_come_as_often_as_it_likes(what: st
 
 
 @pytest.mark.parametrize(
-    ("reason", "text", "ends"),
+    ("reason", "text", "outage"),
     [
-        (CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, "out/part-{id}-7: Permission denied", True),
-        (CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, "[Errno 28] No space left on device: part-{id}", False),
-        (CheckpointFailureReason.CHECKPOINT_DECLINED, "the state of {id} cannot be written", True),
+        (CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, "out/part-{id}-7: Permission denied", False),
+        (CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, "[Errno 5] Input/output error: part-{id}", True),
+        (CheckpointFailureReason.CHECKPOINT_DECLINED, "the state of {id} cannot be written", False),
     ],
 )
-def test_checkpoints_that_fail_in_the_same_way_end_the_job(
-    reason: CheckpointFailureReason, text: str, ends: bool
+def test_checkpoints_that_fail_in_the_same_way_end_the_job_unless_it_is_an_outage(
+    reason: CheckpointFailureReason, text: str, outage: bool
 ) -> None:
     job = JobHarness(restart=ENDLESS, tolerable_failures=0).run()
     for _ in range(REPEATS):
         checkpoint_id = job.trigger()
-        job.decline(checkpoint_id, reason=reason, detail=text.format(id=checkpoint_id))
+        job.decline(checkpoint_id, reason=reason, detail=text.format(id=checkpoint_id), may_pass=outage)
         if job.status is JobStatus.RESTARTING:
             restart(job)
     job.answer_all()
-    assert (job.status is JobStatus.FAILED) is ends
+    assert (job.status is JobStatus.FAILED) is not outage
 
 
 def test_checkpoints_that_expire_do_not_end_the_job() -> None:

@@ -19,6 +19,7 @@ from kit.core.protocol.duties import Command, Duty, Failure
 from kit.core.protocol.elements import Element
 from kit.core.protocol.lineage import CoveredOutput
 from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.outages import may_pass
 from kit.core.protocol.properties import CheckpointProperties, LaterOutput, RecoveryClaimMode
 from kit.core.protocol.reasons import PossibleInconsistentStateError, error_text
 from kit.core.protocol.snapshots import Effect, SnapshotPart
@@ -302,7 +303,10 @@ class StoreCheckpoint(Command):
         """Say also whether the checkpoint may have been stored nevertheless."""
         unknown = isinstance(error, PossibleInconsistentStateError)
         return events.CheckpointStoreFailed(
-            checkpoint_id=self.checkpoint_id, error=error_text(error), possibly_inconsistent=unknown
+            checkpoint_id=self.checkpoint_id,
+            error=error_text(error),
+            possibly_inconsistent=unknown,
+            may_pass=may_pass(error),
         )
 
 
@@ -494,6 +498,7 @@ class ReadSplit(Command):
             error=error_text(error),
             recoverable=not isinstance(error, ValueError),
             raised=None if isinstance(error, OSError | ValueError) else error,
+            may_pass=may_pass(error),
         )
 
 

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast
 
 from kit.core.protocol.events import LeadershipLost
+from kit.core.protocol.outages import may_pass
 from kit.core.protocol.reasons import CheckpointFailureReason, error_text, reason_of
 from kit.core.protocol.words import Machine, ProtocolError, Word
 
@@ -92,6 +93,8 @@ class Command(Word):
             facts["reason"], facts["error"] = reason_of(error, otherwise)
         else:
             facts["error"] = error_text(error)
+        if "may_pass" in answered:
+            facts["may_pass"] = may_pass(error)
         return cast(Word, self.fails_with(**facts))
 
 

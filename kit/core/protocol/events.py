@@ -72,6 +72,8 @@ class SplitsDiscovered(Word):
     operator_id: str
     splits: tuple[dict[str, object], ...] = ()
     error: str = ""
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +197,8 @@ class CheckpointIdFailed(Word):
     """Answer to `AllocateCheckpointId`: the counter could not be reached."""
 
     error: str
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +216,8 @@ class LocationFailed(Word):
     checkpoint_id: int
     error: str
     reason: CheckpointFailureReason = CheckpointFailureReason.IO_EXCEPTION
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +246,8 @@ class MasterHookFailed(Word):
     checkpoint_id: int
     hook: str = ""
     error: str
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +255,8 @@ class MasterHooksReset(Word):
     """Answer to `ResetMasterHooks`; `error` names the hook that raised, and its error."""
 
     error: str = ""
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +281,8 @@ class MetadataFailed(Word):
 
     checkpoint_id: int
     error: str
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,6 +299,8 @@ class CheckpointStoreFailed(Word):
     checkpoint_id: int
     error: str
     possibly_inconsistent: bool = False
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,6 +391,8 @@ class StateReadFailed(Word):
 
     error: str
     recoverable: bool = True
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -439,6 +455,8 @@ class SplitReadFailed(Word):
     error: str
     recoverable: bool = True
     raised: Exception | None = None
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,6 +480,8 @@ class SnapshotFailed(Word):
     checkpoint_id: int
     error: str
     reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -479,6 +499,8 @@ class EffectsFailed(Word):
     operator_id: str
     checkpoint_id: int
     error: str
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -487,6 +509,8 @@ class RowsNotWritten(Word):
 
     operator_id: str
     error: str
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 # --- to a slot's channel state executor -----------------------------------------------------------------------------
@@ -510,3 +534,5 @@ class ChannelStateFileFailed(Word):
     file_name: str
     error: str
     reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""

@@ -87,6 +87,8 @@ class TaskStateChanged(JobMessage):
     traceback: str = ""
     recoverable: bool = True
     """False for a failure that would occur again after any restart (Flink's `SuppressRestartsException`)."""
+    may_pass: bool = False
+    """True for a failure by an outage, which may be over the next time."""
     initialization: InitializationMetrics | None = None
 
 
@@ -123,6 +125,8 @@ class DeclineCheckpoint(JobMessage):
     checkpoint_id: int
     reason: CheckpointFailureReason
     detail: str = ""
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +256,8 @@ class ChannelStateFailed(SlotMessage):
     error: str
     reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
     executor_ended: bool = False
+    may_pass: bool = False
+    """True for an outage, which may be over the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,16 +70,20 @@ class CheckpointFailureReason(Enum):
 
 
 class CheckpointException(Exception):
-    """A checkpoint failed for `reason`; `detail` adds names (Flink's `CheckpointException`)."""
+    """A checkpoint failed for `reason`; `detail` adds names (Flink's `CheckpointException`).
 
-    def __init__(self, reason: CheckpointFailureReason, detail: str = "") -> None:
+    `may_pass` is True for an outage, which may be over the next time.
+    """
+
+    def __init__(self, reason: CheckpointFailureReason, detail: str = "", may_pass: bool = False) -> None:
         super().__init__(f"{reason.message} {detail}".strip())
         self.reason = reason
         self.detail = detail
+        self.may_pass = may_pass
 
-    def __reduce__(self) -> tuple[type[CheckpointException], tuple[CheckpointFailureReason, str]]:
+    def __reduce__(self) -> tuple[type[CheckpointException], tuple[CheckpointFailureReason, str, bool]]:
         """Copy from the reason and the detail, not from the text."""
-        return type(self), (self.reason, self.detail)
+        return type(self), (self.reason, self.detail, self.may_pass)
 
 
 class PossibleInconsistentStateError(OSError):

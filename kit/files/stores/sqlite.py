@@ -100,6 +100,8 @@ class SqliteRecords(Records):
             try:
                 database.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise  # of the disk
                 raise StoreError(
                     f"{self!r}: {error}: for {PATIENCE_S:g} s another process has held it. The job was led last by "
                     f"{self._leader(database) or 'no driver'}: if that process is frozen, thaw or kill it"

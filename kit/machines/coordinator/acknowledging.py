@@ -135,7 +135,7 @@ class CheckpointAcknowledgement:
             return
         has_finished = self._context.execution_state(event.task) is ExecutionState.FINISHED
         why = f"{event.task} had finished before the checkpoint reached it: ask for another." if has_finished else ""
-        self._decline(event, CheckpointException(event.reason, event.detail or why))
+        self._decline(event, CheckpointException(event.reason, event.detail or why, event.may_pass))
 
     def _decline(self, event: AcknowledgeCheckpoint | DeclineCheckpoint, why: CheckpointException) -> None:
         checkpoint = self._ledger.pending.get(event.checkpoint_id)

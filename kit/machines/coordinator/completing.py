@@ -110,7 +110,7 @@ class CheckpointCompletion:
         if checkpoint is None:
             return
         if not checkpoint.is_disposed:
-            self._ledger.abort(checkpoint, _finalize_failure(event.error))
+            self._ledger.abort(checkpoint, _finalize_failure(event.error, event.may_pass))
         self._ledger.discard_collected(checkpoint)
 
     def on_stored(self, event: CheckpointStored) -> None:
@@ -159,7 +159,8 @@ class CheckpointCompletion:
         """
         stored = self._take_stored(event.checkpoint_id)
         if stored is not None:
-            self._ledger.not_stored(*stored, _finalize_failure(event.error), known=not event.possibly_inconsistent)
+            why = _finalize_failure(event.error, event.may_pass)
+            self._ledger.not_stored(*stored, why, known=not event.possibly_inconsistent)
 
     def give_up_storing(self, error: str) -> None:
         """Abandon a checkpoint that is being stored but keep its files: the new driver may have found it."""
@@ -186,5 +187,5 @@ class CheckpointCompletion:
 _IN_TURN = frozenset({CheckpointState.WRITING, CheckpointState.STORING})
 
 
-def _finalize_failure(detail: str) -> CheckpointException:
-    return CheckpointException(CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE, detail)
+def _finalize_failure(detail: str, may_pass: bool = False) -> CheckpointException:
+    return CheckpointException(CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE, detail, may_pass)

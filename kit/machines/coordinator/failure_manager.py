@@ -39,8 +39,8 @@ COUNTED = frozenset(
 
 
 def may_pass(why: CheckpointException) -> bool:
-    """Return True if no error was reported: the checkpoint took too long."""
-    return why.reason is CheckpointFailureReason.CHECKPOINT_EXPIRED
+    """Return True if the cause may be gone the next time: an outage, or a checkpoint that took too long."""
+    return why.may_pass or why.reason is CheckpointFailureReason.CHECKPOINT_EXPIRED
 
 
 def failure_reasons() -> pd.DataFrame:
@@ -56,7 +56,7 @@ def failure_reasons() -> pd.DataFrame:
 
 
 class FailJob(Protocol):
-    """A function that fails the job; `may_pass` if the cause may be gone the next time: something took too long."""
+    """A function that fails the job; `may_pass` if the cause may be gone the next time."""
 
     def __call__(self, error: str, checkpoint_id: int, *, may_pass: bool) -> None: ...
 

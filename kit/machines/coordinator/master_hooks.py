@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from kit.core.metadata import hook_states
 from kit.core.protocol.commands import RestoreMasterHooks, TriggerMasterHook
 from kit.core.protocol.events import MasterHookFailed, MasterHooksReset, MasterHooksRestored, MasterHookTriggered
+from kit.core.protocol.outages import may_pass
 from kit.core.state.operator_state import MasterState
 
 logger = logging.getLogger(__name__)
@@ -149,7 +150,7 @@ class MasterHooks:
             try:
                 hook.reset()
             except Exception as error:
-                return MasterHooksReset(error=_text(identifier, "cannot be reset", error))
+                return MasterHooksReset(error=_text(identifier, "cannot be reset", error), may_pass=may_pass(error))
         return MasterHooksReset()
 
     def close(self) -> None:
@@ -201,6 +202,7 @@ def _failed(checkpoint_id: int, identifier: str, what: str, error: Exception) ->
         checkpoint_id=checkpoint_id,
         hook=identifier,
         error=_text(identifier, what, error),
+        may_pass=may_pass(error),
     )
 
 

@@ -155,7 +155,7 @@ class CheckpointTrigger:
 
     def on_id_failed(self, event: events.CheckpointIdFailed) -> None:
         """Give up the request, because no id could be allocated."""
-        self.give_up(CheckpointException(CheckpointFailureReason.IO_EXCEPTION, event.error))
+        self.give_up(CheckpointException(CheckpointFailureReason.IO_EXCEPTION, event.error, event.may_pass))
 
     def give_up(self, why: CheckpointException) -> None:
         """Stop waiting for an id; once there is a pending checkpoint, abort that instead."""
@@ -191,12 +191,12 @@ class CheckpointTrigger:
 
     def on_location_failed(self, event: events.LocationFailed) -> None:
         """Abort the checkpoint, because there is no directory."""
-        self._abort(event.checkpoint_id, event.reason, event.error)
+        self._abort(event.checkpoint_id, CheckpointException(event.reason, event.error, event.may_pass))
 
-    def _abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
+    def _abort(self, checkpoint_id: int, why: CheckpointException) -> None:
         checkpoint = self._on_its_way(checkpoint_id)
         if checkpoint is not None:
-            self._ledger.abort(checkpoint, CheckpointException(reason, detail))
+            self._ledger.abort(checkpoint, why)
 
     def expects_coordinator_snapshot(self, checkpoint_id: int, operator_id: str) -> bool:
         """Return True if the operator coordinator should take a snapshot now: its checkpoint is not over."""
@@ -221,7 +221,7 @@ class CheckpointTrigger:
     def on_coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
         """Abort the checkpoint, because an operator coordinator could not take a snapshot."""
         detail = f"The coordinator of operator {operator_id} failed: {error}"
-        self._abort(checkpoint_id, CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, detail)
+        self._abort(checkpoint_id, CheckpointException(CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, detail))
 
     def on_hook_triggered(self, event: events.MasterHookTriggered) -> None:
         """Take a master hook's state, or None."""
@@ -237,7 +237,8 @@ class CheckpointTrigger:
 
     def on_hook_failed(self, event: events.MasterHookFailed) -> None:
         """Abort the checkpoint, if it is not over, because a master hook failed."""
-        self._abort(event.checkpoint_id, CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, event.error)
+        reason = CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE
+        self._abort(event.checkpoint_id, CheckpointException(reason, event.error, event.may_pass))
 
     def _go_on(self, checkpoint: PendingCheckpoint) -> None:
         """Take the steps that the last answer has made possible."""

@@ -6,8 +6,8 @@ fails for good. A user-chosen restart strategy that counts its restarts is left 
 
 Only failures that the job's own code, data or settings bring about have a cause here. These are an exception in a task,
 in an operator coordinator or in a master hook, and a snapshot that cannot be written. A lost worker, a checkpoint that
-expires and an outage (a connection that breaks, a disk that is full) have none: they may pass, and the restart strategy
-alone decides.
+expires and an outage (`kit.core.protocol.outages`: a connection that breaks, a disk that is full) have none: they may
+pass, and the restart strategy alone decides.
 
 Flink restarts a job with periodic checkpoints forever, with growing delays, unless configured otherwise.
 """
@@ -35,11 +35,6 @@ _CAUSED = "\nThe above exception was the direct cause of the following exception
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _LIBRARY = re.compile(r"[/\\](site|dist)-packages[/\\]|^<frozen")
 _WORD = re.compile(r"\w+")
-_OUTAGE = re.compile(
-    r"connection|broken ?pipe|timed? ?out|unavailable|unreachable|slow.?down|throttl|too many requests"
-    r"|no space left|disk (is full|quota)|(database|resource) .*(locked|unavailable)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +85,17 @@ class FailureCause:
     @classmethod
     def of_task(cls, message: TaskStateChanged) -> FailureCause | None:
         """Return the cause of a task's failure, or None for an outage. All subtasks of a vertex count as one."""
+        if message.may_pass:
+            return None
         raised = Raised.of(message.traceback, message.error)
         frame = raised.place or raised.innermost
-        if _OUTAGE.search(f"{raised.kind} {raised.text}"):
-            return None
         what = _without_numbers(raised.text) if frame is None else f"{raised.kind} {frame}"
         return cls(vertex_of(message.task), what)
 
     @classmethod
-    def of_text(cls, who: str, error: str) -> FailureCause | None:
+    def of_text(cls, who: str, error: str, *, may_pass: bool) -> FailureCause | None:
         """Return the cause of another failure, from its error alone, or None for an outage."""
-        return None if _OUTAGE.search(error) else cls(who, _without_numbers(error))
+        return None if may_pass else cls(who, _without_numbers(error))
 
 
 class RepeatedFailures:

@@ -274,7 +274,7 @@ class JobMaster(Machine):
         if HOOKS in self._awaited and self._restoring is None:
             self._awaited.discard(HOOKS)
             if event.error:
-                self._hooks_failed(event.error)
+                self._hooks_failed(event)
 
     def _awaits_hooks_of(self, checkpoint_id: int) -> bool:
         """Return True if the hooks are restoring this checkpoint and nothing has interrupted that."""
@@ -285,12 +285,13 @@ class JobMaster(Machine):
     def _hook_failed(self, event: events.MasterHookFailed) -> None:
         """Ask the restart strategy, as `DefaultScheduler.restartTasks` does; during the first start, fail the job."""
         if self._awaits_hooks_of(event.checkpoint_id):
-            self._hooks_failed(event.error)
+            self._hooks_failed(event)
         else:
             self.checkpoints.handle(event)
 
-    def _hooks_failed(self, error: str) -> None:
-        self._on_failure(error, FailureCause.of_text("master hooks", error), recoverable=self.epoch > 0)
+    def _hooks_failed(self, event: events.MasterHookFailed | events.MasterHooksReset) -> None:
+        cause = FailureCause.of_text("master hooks", event.error, may_pass=event.may_pass)
+        self._on_failure(event.error, cause, recoverable=self.epoch > 0)
 
     def _deploy_when_restored(self) -> None:
         if self._awaited:
@@ -466,11 +467,11 @@ class JobMaster(Machine):
     @handles(events.SplitsDiscovered)
     def _splits_discovered(self, event: events.SplitsDiscovered) -> None:
         if self.phase is Phase.RUNNING:
-            self.coordinators[event.operator_id].discovered(event.splits, event.error)
+            self.coordinators[event.operator_id].discovered(event.splits, event.error, may_pass=event.may_pass)
 
-    def coordinator_failed(self, error: str) -> None:
+    def coordinator_failed(self, error: str, *, may_pass: bool) -> None:
         """Fail the job after the current event, because a coordinator raised."""
-        self._fail_later(error, FailureCause.of_text("operator coordinators", error))
+        self._fail_later(error, FailureCause.of_text("operator coordinators", error, may_pass=may_pass))
 
     def _fail_later(self, error: str, cause: FailureCause | None) -> None:
         if self._failure is None:
@@ -815,11 +816,11 @@ class JobMaster(Machine):
         return self.tasks.state_of(task)
 
     def fail_job(self, error: str, checkpoint_id: int | None, *, may_pass: bool) -> None:
-        self._fail_later(error, None if may_pass else FailureCause.of_text("checkpoints", error))
+        self._fail_later(error, FailureCause.of_text("checkpoints", error, may_pass=may_pass))
 
     def fail_job_due_to_task_failure(self, error: str, task: str, *, may_pass: bool) -> None:
         """Fail the job because of one task."""
-        self._fail_later(f"{task}: {error}", None if may_pass else FailureCause.of_text(vertex_of(task), error))
+        self._fail_later(f"{task}: {error}", FailureCause.of_text(vertex_of(task), error, may_pass=may_pass))
 
     def validate(self) -> None:
         """Check the invariants of the job and its parts."""

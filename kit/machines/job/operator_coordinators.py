@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from kit.core.protocol import outages
 from kit.core.protocol.commands import Note
 from kit.core.protocol.messages import OperatorEventToCoordinator
 from kit.core.protocol.notes import NoteKind
@@ -52,7 +53,7 @@ class CoordinatorHost(Protocol):
     def emit(self, word: Word) -> None:
         """Give a command."""
 
-    def coordinator_failed(self, error: str) -> None:
+    def coordinator_failed(self, error: str, *, may_pass: bool) -> None:
         """Fail the job after the current event, because a coordinator raised or asked for it."""
 
 
@@ -86,11 +87,11 @@ class HolderContext:
         if not self.is_quiesced:
             self._holder.host.discover_splits(self.operator_id, after_ms)
 
-    def fail_job(self, error: str) -> None:
-        """Fail the job; only the first call counts."""
+    def fail_job(self, error: str, *, may_pass: bool = False) -> None:
+        """Fail the job; only the first call counts. An outage `may_pass`."""
         if not self.is_quiesced and not self._has_failed:
             self._has_failed = True
-            self._holder.host.coordinator_failed(f"the coordinator of {self.name} failed: {error}")
+            self._holder.host.coordinator_failed(f"the coordinator of {self.name} failed: {error}", may_pass=may_pass)
 
     def quiesce(self) -> None:
         """Ignore all later calls."""
@@ -151,10 +152,10 @@ class OperatorCoordinatorHolder:
         """Set the splits that the host found."""
         self.splits = splits
 
-    def discovered(self, splits: Sequence[Payload], error: str) -> None:
+    def discovered(self, splits: Sequence[Payload], error: str, *, may_pass: bool = False) -> None:
         """Pass on the splits that the host has discovered; with `error` it could not list them, and the job fails."""
         if error:
-            self._context.fail_job(f"splits cannot be discovered: {error}")
+            self._context.fail_job(f"splits cannot be discovered: {error}", may_pass=may_pass)
         else:
             self._call(lambda: self.coordinator.splits_discovered(splits))
 
@@ -194,7 +195,7 @@ class OperatorCoordinatorHolder:
         try:
             call()
         except Exception as error:
-            self._context.fail_job(f"{type(error).__name__}: {error}")
+            self._context.fail_job(f"{type(error).__name__}: {error}", may_pass=outages.may_pass(error))
             return False
         return True
 

@@ -38,7 +38,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.protocol import commands, events, messages
+from kit.core.protocol import commands, events, messages, outages
 from kit.core.protocol.elements import (
     MAX_WATERMARK_MS,
     CancelCheckpointMarker,
@@ -219,7 +219,7 @@ class StreamTask(Machine):
 
     @handles(events.StateReadFailed)
     def _state_read_failed(self, event: events.StateReadFailed) -> None:
-        self._fail(RuntimeError(event.error), recoverable=event.recoverable)
+        self._fail(RuntimeError(event.error), recoverable=event.recoverable, may_pass=event.may_pass)
 
     def _run(self) -> None:
         self._become(TaskStep.RUN)
@@ -246,7 +246,7 @@ class StreamTask(Machine):
                 first = first or failure
         return first
 
-    def _fail(self, error: Exception, *, recoverable: bool = True) -> None:
+    def _fail(self, error: Exception, *, recoverable: bool = True, may_pass: bool = False) -> None:
         if self.state.is_terminal:
             return
         self.error, self.failure = f"{type(error).__name__}: {error}", error
@@ -254,7 +254,12 @@ class StreamTask(Machine):
         if failure is not None:
             error.add_note(f"While the task was closed: {type(failure).__name__}: {failure}")
         told = "".join(traceback.format_exception(error))
-        self._become(TaskStep.FAIL, traceback=told, recoverable=recoverable and not _is_of_state(error))
+        self._become(
+            TaskStep.FAIL,
+            traceback=told,
+            recoverable=recoverable and not _is_of_state(error),
+            may_pass=may_pass or outages.may_pass(error),
+        )
 
     def _step(self, step: TaskStep) -> None:
         self.state = TRANSITIONS.follow(self.name, self.state, step)
@@ -357,7 +362,7 @@ class StreamTask(Machine):
     def _split_read_failed(self, event: events.SplitReadFailed) -> None:
         error = RuntimeError(event.error) if event.raised is None else UserFunctionError(event.error)
         error.__cause__ = event.raised
-        self._fail(error, recoverable=event.recoverable)
+        self._fail(error, recoverable=event.recoverable, may_pass=event.may_pass)
 
     @handles(messages.OperatorEventToTask)
     def _operator_event(self, message: messages.OperatorEventToTask) -> None:
@@ -480,7 +485,7 @@ class StreamTask(Machine):
 
     @handles(events.EffectsFailed, events.RowsNotWritten)
     def _output_failed(self, event: events.EffectsFailed | events.RowsNotWritten) -> None:
-        self._fail(RuntimeError(event.error))
+        self._fail(RuntimeError(event.error), may_pass=event.may_pass)
 
     # --- calls of the barrier handler -----------------------------------------------------------------------------
 

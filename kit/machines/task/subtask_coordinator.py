@@ -253,7 +253,8 @@ class SubtaskCheckpointCoordinator:
         else:
             self._discard(running)
             self._abort_channel_state(event.checkpoint_id, event.error, clean_up=False)
-            self._decline_unwritten(event.checkpoint_id, event.reason, event.error)
+            why = CheckpointException(event.reason, event.error, event.may_pass)
+            self._decline_unwritten(event.checkpoint_id, why)
 
     def _look_at_channels(self, running: AsyncCheckpoint) -> None:
         checkpoint_id, error = running.checkpoint_id, running.channels.error
@@ -261,15 +262,14 @@ class SubtaskCheckpointCoordinator:
             self._report_when_complete(running)
             return
         self._discard(running)
-        if isinstance(error, CheckpointException):
-            self._decline_unwritten(checkpoint_id, error.reason, error.detail)
-        else:
-            self._decline_unwritten(checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, str(error))
+        if not isinstance(error, CheckpointException):
+            error = CheckpointException(CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, str(error))
+        self._decline_unwritten(checkpoint_id, error)
 
-    def _decline_unwritten(self, checkpoint_id: int, reason: CheckpointFailureReason, error: str) -> None:
+    def _decline_unwritten(self, checkpoint_id: int, why: CheckpointException) -> None:
         """Decline after a failed asynchronous part. Flink: `AsyncCheckpointRunnable.handleExecutionException`."""
         what = f"Could not materialize checkpoint {checkpoint_id} for operator {self._task.display_name}"
-        self.decline(checkpoint_id, reason, f"{what}: {error}")
+        self.decline(checkpoint_id, why.reason, f"{what}: {why.detail}", may_pass=why.may_pass)
 
     def _report_when_complete(self, running: AsyncCheckpoint) -> None:
         """Acknowledge, once everything is written.
@@ -318,7 +318,9 @@ class SubtaskCheckpointCoordinator:
             cause = CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED, why)
             self._task.channel_state.abort(checkpoint_id, cause, clean_up)
 
-    def decline(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str = "") -> None:
+    def decline(
+        self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str = "", *, may_pass: bool = False
+    ) -> None:
         """Tell the coordinator that this task takes no snapshot for the checkpoint.
 
         Flink: `CheckpointResponder.declineCheckpoint`.
@@ -331,6 +333,7 @@ class SubtaskCheckpointCoordinator:
                 checkpoint_id=checkpoint_id,
                 reason=reason,
                 detail=detail,
+                may_pass=may_pass,
             )
         )
 

@@ -20,6 +20,7 @@ from kit.core.protocol.commands import CancelChannelStateFile, WriteChannelState
 from kit.core.protocol.elements import DataElement
 from kit.core.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten
 from kit.core.protocol.messages import ChannelStateWritten
+from kit.core.protocol.outages import may_pass
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.state.channel_handles import ChannelInfoT
 from kit.core.state.file_names import state_file_name
@@ -251,14 +252,16 @@ class ChannelStateCheckpointWriter:
     def file_failed(self, event: ChannelStateFileFailed) -> None:
         """Fail all subtasks, because the file could not be written."""
         self.state = WriterState.FAILED
-        self._fail_all(CheckpointException(event.reason, event.error))
+        self._fail_all(CheckpointException(event.reason, event.error, event.may_pass))
 
     # --- failing --------------------------------------------------------------------------------------------------
 
     def fail_subtask(self, task: str, cause: Exception) -> None:
         """Fail one subtask, and with it all that share the file."""
         if self.state in (WriterState.COLLECTING, WriterState.WRITING):
-            shared = CheckpointException(CheckpointFailureReason.CHANNEL_STATE_SHARED_STREAM_EXCEPTION, str(cause))
+            shared = CheckpointException(
+                CheckpointFailureReason.CHANNEL_STATE_SHARED_STREAM_EXCEPTION, str(cause), may_pass(cause)
+            )
             self._fail_all(shared, {task: cause})
 
     def fail(self, cause: Exception) -> None:

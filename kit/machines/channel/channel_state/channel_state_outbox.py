@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kit.core.protocol.commands import CancelChannelStateFile, WriteChannelStateFile
 from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten
+from kit.core.protocol.outages import may_pass
 from kit.core.protocol.reasons import CheckpointFailureReason, reason_of
 from kit.machines.channel.channel_state.channel_state_requests import ChannelStateWriteRequest, CheckpointStartRequest
 
@@ -30,7 +31,12 @@ class ChannelStateOutbox:
         reason, error = reason_of(cause, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION)
         self.say(
             ChannelStateFailed(
-                task=task, checkpoint_id=checkpoint_id, error=error, reason=reason, executor_ended=self.executor_ended
+                task=task,
+                checkpoint_id=checkpoint_id,
+                error=error,
+                reason=reason,
+                executor_ended=self.executor_ended,
+                may_pass=may_pass(cause),
             )
         )
 

@@ -240,7 +240,7 @@ class ChannelStateWriter:
 
     def failed(self, event: ChannelStateFailed) -> None:
         """Handle the answer that it is not; if the executor has ended, the next call raises."""
-        error = CheckpointException(event.reason, event.error)
+        error = CheckpointException(event.reason, event.error, event.may_pass)
         if event.executor_ended:
             self._ended_by = error
         result = self._answered(event.checkpoint_id)
