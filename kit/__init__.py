@@ -119,7 +119,7 @@ def show(thing: Any = None, *, tab: bool = False) -> Any:
     """Open the explorer on a Lab, a SparkJob, a Trace, a scenario, or a job, which is then stepped through in a lab.
 
     The job is a StreamEnvironment, a JobGraph, or the name of a ready one (`kit.hosts.lab.ready_jobs()`, the default is
-    the first). A text may also contain the link of a run, which is then repeated. A checkpoint that was opened is
-    browsed. With `tab` the explorer or browser gets a JupyterLab tab of its own. Raises TypeError for anything else.
+    the first). A checkpoint that was opened is browsed. With `tab` the explorer or browser gets a JupyterLab tab of its
+    own. Raises TypeError for anything else.
     """
     return _displays.explorer(thing, tab=tab)

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from kit import Lab
+from kit.core.arguments.allowed import SettingError
 from kit.core.protocol.events import RequestStop
 from kit.draw.stage.film import film
 from kit.hosts.lab import save_scenario
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.faults import DelayMessage
-from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, ready_job, ready_jobs
+from kit.hosts.lab.jobs.ready_jobs import MOST_ROWS, READY_JOBS, ready_job, ready_jobs
 from kit.hosts.lab.scenarios.scenario import (
     DIRECTORY,
     Scenario,
@@ -294,3 +295,17 @@ def _request(lab: Lab) -> int:
 
 def test_the_page_lists_the_scenarios_there_are() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run make scenarios REWRITE=1"
+
+
+@pytest.mark.parametrize("job", ["keyed-sum", "random"])
+@pytest.mark.parametrize("size", ["rows", "splits"])
+def test_a_scenario_cannot_ask_for_more_rows_than_a_lab_can_hold(job: str, size: str) -> None:
+    """A scenario may come from anybody, and its job is built before its first step."""
+    head = f"title: Huge\nquestion: Is it built?\njob: {job}, {size}=2000000000"
+    text = parse("huge", f"{head}\n\nrun until AllTasksRunning\n----\n")
+    with pytest.raises((SettingError, ScenarioError), match=rf"{size} = 2000000000: expected .*100000"):
+        Scenario(text).run()
+
+
+def test_the_largest_input_is_allowed() -> None:
+    assert ready_job("keyed-sum", rows=MOST_ROWS, parallelism=1).job_graph()

@@ -29,8 +29,7 @@ from kit.draw.views.rescaling import VIEW as RESCALING
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab, LabError, save_scenario
 from kit.hosts.lab.interrupts import interrupts_deferred
-from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, job_of, ready_job
-from kit.hosts.lab.scenarios.links import LINK, job_in, open_link
+from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, ready_job
 from kit.machines.job.status import JobStatus
 from kit.run.run import run_of
 from kit.stream.api.environment import StreamEnvironment
@@ -477,16 +476,11 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
 
 def show(thing: Any = None, *, tab: bool = False) -> Explorer:
-    """Return the explorer of a run, a job, or the name of a ready job, or of a link; see `kit.show`."""
+    """Return the explorer of a run, a job, or the name of a ready job; see `kit.show`."""
     made = ""
     if thing is None:
         thing = next(iter(READY_JOBS))
-    if isinstance(thing, str) and LINK.search(thing):
-        job, settings = job_of(job_in(thing))
-        told = "".join(f", {name}={value!r}" for name, value in settings.items())
-        thing = open_link(thing)
-        made = f"env = ready_job({job!r}{told})\nlab = Lab(env, seed={thing.past.seed})"
-    elif isinstance(thing, str):
+    if isinstance(thing, str):
         made = f"env = ready_job({thing!r})\nlab = Lab(env)"
         thing = ready_job(thing)
     if isinstance(thing, StreamEnvironment | JobGraph):

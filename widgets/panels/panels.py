@@ -10,7 +10,6 @@ import ipywidgets
 
 from kit.draw.views.view import View
 from kit.draw.views.views import VIEWS
-from kit.hosts.lab.errors import LabError
 from widgets.base.action_list import ActionList
 from widgets.base.buttons import ROW, button
 from widgets.base.code_box import CodeBox
@@ -19,7 +18,6 @@ from widgets.panels.app import App, Place
 from widgets.pictures.monitor import Monitor
 from widgets.pictures.space_time import SpaceTimeWidget
 from widgets.runs.branch import Branch
-from widgets.runs.deeds import MOST_LINES
 from widgets.runs.next_actions import action_of, fault_items, next_items, why_none_can_act
 
 
@@ -200,41 +198,13 @@ class CodePanel:
         self.save = button("Save", "write the file", lambda: app.guarded(self._save), "save")
         self.said = ipywidgets.HTML()
         hint = "<p>.html: a page to step through, offline; .scenario: to do it again; .jsonl: the trace</p>"
-        self.link = CodeBox(label="Copy link")
-        self.link.layout.display = "none"
-        self.make_link = button("Link", "a short text from which kit.show makes this run again", self._link, "link")
         row = ipywidgets.HBox([self.path, self.save, self.said], layout=ROW)
-        self.widget = ipywidgets.VBox(
-            [self.code, self.make_link, self.link, row, ipywidgets.HTML(hint), app.savepoint_directory]
-        )
+        self.widget = ipywidgets.VBox([self.code, row, ipywidgets.HTML(hint), app.savepoint_directory])
 
     def update(self) -> None:
         """Show the user's actions."""
         deeds = self._app.branch.deeds
-        if deeds is None:
-            self.code.text = "# a recorded run takes no actions\n"
-            return
-        code = deeds.code
-        self.code.text = code if len(code.splitlines()) <= MOST_LINES else self._in_short(code)
-
-    def _in_short(self, code: str) -> str:
-        """Return code of few lines that makes the same run from its link, if it has one."""
-        try:
-            link = self._app.branch.link
-        except LabError:
-            return code
-        return f"from kit.hosts.lab import open_link\n\nlab = open_link(\n    {link!r}\n)\n"
-
-    def _link(self) -> None:
-        def show() -> None:
-            self.link.text = self._app.branch.link
-            self.link.layout.display = ""
-            self._app.until_next(self._forget_link)
-
-        self._app.guarded(show)
-
-    def _forget_link(self) -> None:
-        self.link.text, self.link.layout.display = "", "none"
+        self.code.text = "# a recorded run takes no actions\n" if deeds is None else deeds.code
 
     def _save(self) -> None:
         path = self._app.save(self.path.value.strip())

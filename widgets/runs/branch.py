@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 from kit.hosts.lab import Lab
-from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.scenarios.links import link_of
 from kit.hosts.lab.scenarios.scenario import Scenario
 from kit.run.durations import duration
 from kit.run.moments.job_state import Moment
@@ -101,19 +98,6 @@ class Branch:
         """The lines that make the job, if it was made here; [] if the reader has it as `env`."""
         lines = [] if self.deeds is None else self.deeds.made.splitlines()
         return [line for line in lines if line.startswith(("env = ", "from "))]
-
-    @property
-    def link(self) -> str:
-        """A text of a few hundred characters from which `kit.show` makes the same run. Raises LabError if the run did
-        not start with a ready job.
-        """
-        calls = [ast.parse(line).body[0] for line in self.job_code]
-        if self.lab is None or len(calls) != 1 or not isinstance(calls[0], ast.Assign):
-            raise LabError("only a run that the explorer started with a ready job has a link: save this one to a file")
-        call = calls[0].value
-        assert isinstance(call, ast.Call)
-        settings = [f"{each.arg}={ast.literal_eval(each.value)!r}" for each in call.keywords]
-        return link_of(self.lab, ", ".join([ast.literal_eval(call.args[0]), *settings]))
 
     def fork(self, name: str) -> Branch:
         """Return a separate run that begins with the history up to the cursor."""

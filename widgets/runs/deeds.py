@@ -30,7 +30,6 @@ LINE_LENGTH = 100
 STEP, RUN = "lab.step()", "lab.run_until("
 AT_POSITION = f"{RUN}lambda lab: lab.position == {{position}})"
 """The code of a run whose condition takes more than a line; `Deeds.add` fills in the step that it reached."""
-MOST_LINES = 20
 OF_THE_LAB = ("Adversarial", "Fair", "First", "Random", "faults", "ready_job")
 
 

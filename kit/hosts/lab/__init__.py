@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from kit.hosts.lab.jobs.ready_jobs import ready_job as ready_job
     from kit.hosts.lab.jobs.ready_jobs import ready_jobs as ready_jobs
     from kit.hosts.lab.lab import Lab as Lab
-    from kit.hosts.lab.scenarios.links import link_of as link_of
-    from kit.hosts.lab.scenarios.links import open_link as open_link
     from kit.hosts.lab.scenarios.scenario import Scenario as Scenario
     from kit.hosts.lab.scenarios.scenario import list_scenarios as list_scenarios
     from kit.hosts.lab.scenarios.scenario import open_scenario as open_scenario

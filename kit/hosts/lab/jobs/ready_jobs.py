@@ -12,11 +12,13 @@ from ast import literal_eval
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
+from kit.core.arguments.allowed import check_allowed, whole
 from kit.hosts.lab.errors import LabError, enumerated, nearest
 from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
 from kit.hosts.lab.jobs.random_jobs import RandomJob
@@ -43,6 +45,11 @@ from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay, Resca
 KEYS = "abcd"
 RESTART_DELAY_MS = 5
 WINDOW_MS = 8
+MOST_ROWS = 100_000
+"""The largest input of a ready job, whose rows are made when it is built: a scenario, which may come from anybody,
+names the job's settings.
+"""
+_SIZES = ("rows", "short", "splits", "backlog_splits", "batch_rows")
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 ONE_SPLIT: Mapping[str, Any] = {"splits": 1}
 SLOW: Mapping[str, Any] = {"rows": 60, "channel_credits": 1, "interval_ms": 60}
@@ -343,6 +350,8 @@ def ready_job(name: str, **settings: Any) -> StreamEnvironment:
 
     "random" is one of the jobs of a swarm (`kit.hosts.lab.jobs.random_jobs`).
     """
+    sizes = {size: settings[size] for size in _SIZES if settings.get(size) is not None}
+    check_allowed(SimpleNamespace(**sizes), dict.fromkeys(sizes, whole(0, MOST_ROWS)), f"ready job {name!r}")
     if name == RANDOM:
         return random_job(settings).environment()
     job = READY_JOBS.get(name)
