@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,3 +102,22 @@ def test_what_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"checkpointID in .*, holds b'many', which is no number"):
         store.next_id()
     assert records.read("checkpointID") == b"many"
+
+
+def test_a_commit_is_on_the_disk_when_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's default in a write-ahead log survives a killed process, and not a loss of power."""
+    seen: list[tuple[str, int]] = []
+
+    class Noting(sqlite3.Connection):
+        def execute(self, statement: str, *given: Any) -> sqlite3.Cursor:
+            if statement == "COMMIT":
+                ask = super().execute
+                (journal,), (synchronous,) = (ask(f"PRAGMA {of}").fetchone() for of in ("journal_mode", "synchronous"))
+                seen.append((journal, synchronous))
+            return super().execute(statement, *given)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Noting))
+    store = begun(SqliteRecords(str(tmp_path / "kit.db"), JOB))
+    store.add(stored(1))
+    assert len(seen) >= 2
+    assert set(seen) == {("wal", 2)}, "2 is FULL: each commit is synced"
