@@ -25,6 +25,7 @@ class Host:
         self.sent: list[tuple[int, Any]] = []
         self.snapshots: dict[int, bytes | None] = {}
         self.failed_snapshots: dict[int, str] = {}
+        self.outages: list[bool] = []
         self.failures: list[str] = []
         self.notes: list[tuple[str, int | None, str | None]] = []
 
@@ -42,8 +43,9 @@ class Host:
         assert word.data["operator"] == "reads"
         self.notes.append((word.kind, word.checkpoint_id, word.data.get("outcome")))
 
-    def coordinator_failed(self, error: str) -> None:
+    def coordinator_failed(self, error: str, *, may_pass: bool) -> None:
         self.failures.append(error)
+        self.outages.append(may_pass)
 
 
 class Held:

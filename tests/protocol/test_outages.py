@@ -1,4 +1,4 @@
-"""Which errors are outages: a matrix of what storage, networks and stores raise, and of what a job brings about."""
+"""Outages and faults of a job's own: a matrix of errors of storage, networks and stores, and of a job's code."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _below(pid: int) -> Iterator[int]:
 
 
 def blocks_at(port: int) -> bytes:
-    """All pieces of broadcasts that a block manager at this port gives to whoever asks."""
+    """All pieces of broadcasts that a block manager at this port gives to a stranger."""
     got = b""
     try:
         for broadcast in range(BROADCASTS):

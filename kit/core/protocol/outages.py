@@ -1,12 +1,12 @@
-"""Whether an error is an outage, which may pass by itself, or the fault of the job's own code, data or settings.
+"""The distinction between outages, which may pass by themselves, and faults of a job's own code, data or settings.
 
 A job is restarted after an outage as often as its restart strategy allows. A fault of its own ends it when it recurs
 (`kit.machines.job.failures`). The decision is made where the exception is caught, because a text does not say it:
 
 - by the error number of an OSError;
 - by the type, for errors that have no number. A type is known by its name, so that nothing has to be imported;
-- by the code of SQLite, HTTP or an object store, which their libraries report in an attribute or, as Arrow does, only
-  as "AWS Error CODE" and "HTTP status 500" within a longer text.
+- by the code of SQLite, HTTP or an object store. Libraries report it in an attribute. Arrow has none, and writes
+  "AWS Error CODE" and "HTTP status 500" within a longer text.
 
 The errors that an error was raised from count too, because a store explains the error that it met.
 """

@@ -131,7 +131,7 @@ def _private_directory() -> str:
 
 
 def is_open(session: SparkSession) -> bool:
-    """Return True if whoever can connect to Spark's ports may read the session's blocks.
+    """Return True if any process that can connect to Spark's ports may read the session's blocks.
 
     The settings of its context count, which it was started with; those of the session may have been changed later.
     """

@@ -1,4 +1,4 @@
-"""Which DataFrames are copied when a job begins from a snapshot: those of sources that the snapshot does not know."""
+"""DataFrames of a job that begins from a snapshot: those are copied whose sources the snapshot does not know."""
 
 from __future__ import annotations
 

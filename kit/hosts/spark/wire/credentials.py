@@ -1,7 +1,7 @@
-"""What proves that a process belongs to a job: the job's secret, and the certificate and key of its TLS connections.
+"""The credentials of a process that belongs to a job: the job's secret, and the certificate and key of its TLS.
 
 They are not part of the closure that Spark sends to its executors. Spark keeps a closure as a broadcast, which its
-block manager serves to whoever asks (unless `spark.authenticate` is set), and it may write a broadcast to disk. Instead
+block manager serves to any client (unless `spark.authenticate` is set), and it may write a broadcast to disk. Instead
 they travel in a local property of the Spark job. Spark sends local properties with each task, over its RPC connection,
 and keeps them in memory. The property's name contains "secret", so Spark redacts its value in event logs
 (`spark.redaction.regex`).
