@@ -128,3 +128,20 @@ def test_a_part_computes_and_does_nothing_else() -> None:
             "LOADED = [each for each in ('gc', 'subprocess', 'socket', 'ctypes') if each in sys.modules]", "cell"
         )
         assert process.value("LOADED") == []
+
+
+@pytest.mark.parametrize(
+    "call", ["1 / 0", "check.first(undefined)", "check.no_such_check()", "check.", "raise SystemError"]
+)
+def test_an_error_outside_the_check_gives_no_points(call: str) -> None:
+    """The graded cell was changed, or its arguments cannot be made: no check has said that the answer is right."""
+    lab = next(each for each in LABS.values() if each.right)
+    notebook = lab.of(seed_of("anna")).handed_in(lab.right[0])
+    changed = 0
+    for cell in notebook["cells"]:
+        if _mark(cell).get("grade") and cell["cell_type"] == "code":
+            cell["source"] = call
+            changed += 1
+    found = _graded(lab, notebook, seed=seed_of("anna"))
+    assert len(found) == changed > 0
+    assert all(verdict.points == 0 for verdict in found.values()), found

@@ -160,6 +160,55 @@ def test_the_metrics_that_flink_documents(ended: Lab) -> None:
     tasks = ended.look.statistics.task_metrics
     assert len(tasks) == 4
     assert (tasks["checkpointAlignmentTime"] >= -1).all()
+    for row in tasks.itertuples():
+        told = {each: ended.look.statistics.subtasks(each).set_index("task").loc[row.task] for each in (1, 2, 3, 4)}
+        newest = max(each for each in told if told[each]["status"] in ("acknowledged", "reported"))
+        assert row.checkpoint_id == newest > 1
+        for found, figure in (
+            (row.checkpointAlignmentTime, "alignment_ms"),
+            (row.checkpointStartDelayNanos, "start_delay_ms"),
+        ):
+            wanted = told[newest][figure]
+            assert found == (-1 if pd.isna(wanted) else wanted * 1_000_000)
+
+
+def test_each_checkpoint_has_its_own_figures(ended: Lab) -> None:
+    """The newest of a kind, and the times and sums of one checkpoint, lie within its own time in the trace."""
+    statistics, latest = ended.look.statistics, ended.look.statistics.latest
+    triggered = {number: statistics.detail(number)["triggered_at_ms"] for number in (1, 2, 3, 4)}
+    begun = {each.checkpoint_id: each.at_ms for each in ended.trace if each.kind == "CheckpointTriggered"}
+    ends = [statistics.detail(number)["ended_at_ms"] for number in triggered]
+    assert all(triggered[number] <= begun[number] < end for number, end in zip(begun, ends, strict=True))
+    assert all(end < begun[number + 1] for number, end in enumerate(ends[:-1], 1))
+    for name in ("completed", "savepoint", "failed"):
+        assert latest.loc[name, "at_ms"] == statistics.detail(latest.loc[name, "id"])["ended_at_ms"]
+    for number, at_ms in triggered.items():
+        detail, operators, subtasks = (
+            get(number) for get in (statistics.detail, statistics.operators, statistics.subtasks)
+        )
+        acked = subtasks[subtasks["status"] == "acknowledged"]
+        assert operators["acknowledged"].sum() == len(acked)
+        for row in operators.itertuples():
+            own = acked[acked["vertex"] == row.vertex]
+            if len(own):
+                assert row.latest_ack_at_ms == own["ack_at_ms"].max()
+                assert row.duration_ms == own["ack_at_ms"].max() - at_ms
+        span = statistics.spans.query(f"name == 'Checkpoint' and checkpoint_id == {number}").iloc[0]
+        assert (span["start_ms"], span["end_ms"]) == (at_ms, detail["ended_at_ms"])
+
+
+def test_each_restore_has_its_own_span() -> None:
+    lab = Lab(environment(Shape(rows=240), interval_ms=None), seed=3)
+    lab.run_until(record="AllTasksRunning")
+    for number in (1, 2):
+        lab.trigger_checkpoint()
+        lab.run_until(checkpoint=number)
+        lab.faults.kill(1)
+        lab.run_until(record="AllTasksRunning")
+    spans = lab.look.statistics.spans.query("name == 'JobInitialization'")
+    assert list(spans["checkpoint_id"]) == [1, 2]
+    running = [record.at_ms for record in lab.trace if record.kind == "AllTasksRunning"]
+    assert list(spans["end_ms"]) == running[1:]
 
 
 @pytest.mark.flink(

@@ -94,6 +94,17 @@ def test_a_number_means_the_last_layout_of_that_version() -> None:
             write_metadata(metadata, unknown)
 
 
+@pytest.mark.parametrize("ids", [(5, 5), (5, 3), (3, 5)])
+@pytest.mark.parametrize("version", [V3, V4, V5, V6], ids=repr)
+def test_both_ids_of_a_changelog_are_kept(version: MetadataVersion, ids: tuple[int, int]) -> None:
+    """The id of the checkpoint may be above that of the materialization, below, or the same."""
+    changelog = h.ChangelogStateBackendHandle((KEYED,), (), h.KeyGroupRange(3, 5), *ids, 20, "an id")
+    written = write_metadata(one_subtask(OperatorSubtaskState(managed_keyed_state=(changelog,))), version)
+    (operator,) = read_metadata(written, "", version)[0].operator_states
+    (found,) = operator.subtask_states[1].managed_keyed_state
+    assert (found.checkpoint_id, found.materialization_id) == ids
+
+
 def test_a_layout_of_another_version_is_refused() -> None:
     with pytest.raises(MetadataError, match="version 6"):
         read_metadata(write_metadata(CheckpointMetadata(1)), "", V5)

@@ -18,6 +18,7 @@ from tests.mutants.surroundings import SURROUNDINGS
 
 SWARM = BySwarm()
 EXPLORE = ByExplore()
+MIXED = "restore_check/test_mixed_findings.py"
 Row = tuple[str, str, str, str, str, Finder]
 """Name, what it breaks, the function, how it reads, how it reads in the mutant, what finds it."""
 
@@ -739,6 +740,161 @@ LAB: tuple[Row, ...] = (
     ),
 )
 
+READING: tuple[Row, ...] = (
+    (
+        "files-of-a-damaged-checkpoint-unused",
+        "no file is called unused while a checkpoint cannot be read",
+        "kit.snapshots.checkpoints.directory:Checkpoints._orphans",
+        "any(each.checkpoint is None and each.has_metadata for each in self.found)",
+        "all(each.checkpoint is None and each.has_metadata for each in self.found)",
+        ByTest("cli/test_commands.py::test_orphans_lists_no_file_of_a_damaged_checkpoint"),
+    ),
+    (
+        "shrinking-not-warned-of",
+        "in-flight rows are told of when a job gets fewer subtasks",
+        "kit.restore_check.check:_unknown_exchanges",
+        "new != state.parallelism",
+        "new > state.parallelism",
+        ByTest(f"{MIXED}::test_rows_in_flight_are_told_of_when_a_job_grows_and_when_it_shrinks"),
+    ),
+    (
+        "repeated-hides-lost",
+        "what is lost is told although rows are repeated too",
+        "kit.restore_check.check:_dropped",
+        "effects == {Effect.REPEATED}",
+        "Effect.REPEATED in effects",
+        ByTest(f"{MIXED}::test_what_is_lost_is_told_although_rows_are_repeated_too"),
+    ),
+    (
+        "lost-field-beside-a-new-one",
+        "a field that is lost is told beside one that is new",
+        "kit.snapshots.checkpoints.checking:_values_changed",
+        "lost = any(each.loses for each in found)",
+        "lost = all(each.loses for each in found)",
+        ByTest(f"{MIXED}::test_a_lost_field_is_told_beside_a_new_one"),
+    ),
+    (
+        "nothing-lost-beside-a-warning",
+        "a check does not say that nothing is lost beside a warning",
+        "kit.snapshots.checkpoints.checking:with_types",
+        "all(each.severity is Severity.TELLS for each in found)",
+        "any(each.severity is Severity.TELLS for each in found)",
+        ByTest(f"{MIXED}::test_a_note_beside_a_warning_does_not_say_that_nothing_is_lost"),
+    ),
+    (
+        "points-for-an-error",
+        "an error outside the check gives no points",
+        "kit.course.grading.notebooks:_checked",
+        "for each in errors[:3])]), False",
+        "for each in errors[:3])]), True",
+        ByTest("classroom/test_grading.py::test_an_error_outside_the_check_gives_no_points[1 / 0]"),
+    ),
+    (
+        "larger-checkpoint-id-of-a-changelog-lost",
+        "version 3 keeps a checkpoint id that is above the materialization's",
+        "kit.core.metadata.keyed_handles:_write_changelog",
+        "handle.checkpoint_id != handle.materialization_id",
+        "handle.checkpoint_id < handle.materialization_id",
+        ByTest("metadata/test_round_trip.py::test_both_ids_of_a_changelog_are_kept"),
+    ),
+    (
+        "nanoseconds-in-a-struct",
+        "Spark does not read nanoseconds inside a struct",
+        "kit.hosts.spark.frames.output_columns:_types_in",
+        "yield from _types_in(type.field(number).type)",
+        "pass",
+        ByTest("spark/test_output_frame.py::test_nanoseconds_anywhere_in_a_column_are_left_to_arrow"),
+    ),
+    (
+        "state-deleted-before-metadata",
+        "a deletion that is cut off leaves no metadata without its files",
+        "kit.files.disposal:_delete",
+        "([metadata_path], state_files)",
+        "(state_files, [metadata_path])",
+        ByTest("restore/test_dispose_savepoint.py::test_the_metadata_goes_before_the_state"),
+    ),
+    (
+        "end-of-a-value-guessed-inside-a-map",
+        "a value inside a map whose end is not known is refused",
+        "kit.snapshots.formats.heap:HeapGroups._unreadable_part",
+        "isinstance(state.value, Opaque) and is_searched",
+        "is_searched or True",
+        ByTest("snapshots/test_unknown_ends.py::test_a_state_with_parts_of_unknown_ends_is_refused_by_each_reader"),
+    ),
+    (
+        "null-makes-floats",
+        "a null in a list makes no floating-point numbers of its integers",
+        "kit.files.output_frame:_is_changed",
+        "or any(_changes_itself(each) or _has_nanoseconds(each.type) for each in parts)",
+        "",
+        ByTest("spark/test_output_frame.py::test_no_value_changes"),
+    ),
+    (
+        "oldest-checkpoint-of-a-task",
+        "the metrics of a task are those of its newest checkpoint",
+        "kit.run.statistics:CheckpointStatistics.task_metrics",
+        "for stats in reversed(self._snapshot.checkpoints):",
+        "for stats in self._snapshot.checkpoints:",
+        ByTest("lab/test_statistics.py::test_the_metrics_that_flink_documents"),
+    ),
+    (
+        "nanoseconds-are-microseconds",
+        "metrics in nanoseconds are a million times those in milliseconds",
+        "kit.run.statistics:_nanos",
+        "ms * 1_000_000",
+        "ms * 1_000",
+        ByTest("lab/test_statistics.py::test_the_metrics_that_flink_documents"),
+    ),
+    (
+        "first-acknowledgement-is-the-latest",
+        "the latest acknowledgement of a vertex is its last one",
+        "kit.run.statistics:CheckpointStatistics.operators",
+        'acked["ack_at_ms"].max()',
+        'acked["ack_at_ms"].min()',
+        ByTest("lab/test_statistics.py::test_each_checkpoint_has_its_own_figures"),
+    ),
+    (
+        "restore-ends-as-it-begins",
+        "the span of each restore ends when all tasks run",
+        "kit.run.statistics:CheckpointStatistics._initializations",
+        "began.at_ms, record.at_ms,",
+        "began.at_ms, began.at_ms,",
+        ByTest("lab/test_statistics.py::test_each_restore_has_its_own_span"),
+    ),
+    (
+        "last-barrier-ends-the-start-delay",
+        "the first barrier ends a subtask's start delay",
+        "kit.run.checkpoint_path:Path._end",
+        "self.ends.setdefault(phase, at_ms)",
+        "self.ends[phase] = at_ms",
+        ByTest("lab/test_checkpoint_path.py"),
+    ),
+    (
+        "declined-subtask-goes-on",
+        "an open phase of a subtask that declined ends there",
+        "kit.run.checkpoint_path:spans_of",
+        "path.declined_ms if path.declined_ms is not None else until_ms",
+        "until_ms",
+        ByTest("lab/test_checkpoint_path.py"),
+    ),
+    (
+        "oldest-checkpoint-before-a-rejection",
+        "the pause between checkpoints is counted from the newest one",
+        "kit.why.requests:_grounds",
+        "[-1:]",
+        "[:1]",
+        ByTest("why/test_requests.py::test_a_later_one_that_comes_too_soon_names_the_newest_checkpoint"),
+    ),
+    (
+        "later-is-now",
+        "a rescale waits for the next checkpoint if the user says so",
+        "widgets.panels.rescale_panel:RescalePanel._ask",
+        "lab.rescale(wanted, at_once=at_once)",
+        "lab.rescale(wanted)",
+        ByTest("widgets/test_questions.py::test_a_rescale_waits_for_the_next_checkpoint_if_the_user_says_so"),
+    ),
+)
+
 SPARK: tuple[Row, ...] = (
     (
         "data-plane-not-fenced",
@@ -943,6 +1099,7 @@ AREAS: dict[str, tuple[Row, ...]] = {
     "metadata": METADATA,
     "lab host": LAB,
     "Spark host": SPARK,
+    "reading": READING,
     "surroundings": SURROUNDINGS,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from pyarrow import fs
 from kit import CheckpointError, CheckpointInUseError, Lab, SparkJob, dispose_savepoint
 from kit.core.protocol.properties import RetentionPolicy
 from kit.core.state.errors import SavepointNotFoundError, StorageError
+from kit.files.storage import StateFiles
 from kit.hosts.lab import open_scenario, ready_job, save_scenario
 from tests.files.test_confinement import with_path
 from tests.lab.jobs import Shape, environment, settle, wrong
@@ -44,6 +45,42 @@ def test_the_metadata_and_all_its_files_are_deleted(on_disk: Path) -> None:
     dispose_savepoint(on_disk)
     assert not on_disk.exists()
     with pytest.raises(SavepointNotFoundError, match="Cannot find checkpoint or savepoint"):
+        dispose_savepoint(on_disk)
+
+
+def test_the_metadata_goes_before_the_state(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deletion that is cut off leaves files without metadata, never metadata without its files."""
+    deleted: list[str] = []
+    discard = StateFiles.discard
+
+    def cut_off(self: StateFiles, paths: Iterable[str]) -> None:
+        listed = list(paths)
+        deleted.extend(listed)
+        if len(deleted) > len(listed):
+            raise KeyboardInterrupt
+        discard(self, listed)
+
+    monkeypatch.setattr(StateFiles, "discard", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        dispose_savepoint(on_disk)
+    assert deleted[0].endswith("/_metadata")
+    assert len(deleted) > 3
+    assert not (on_disk / "_metadata").exists()
+    assert everything_below(on_disk), "state is left, and nobody takes it for a savepoint"
+
+
+def test_metadata_that_cannot_be_deleted_is_told_with_the_rest(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    discard = StateFiles.discard
+
+    def fails(self: StateFiles, paths: Iterable[str]) -> None:
+        listed = list(paths)
+        if listed[0].endswith("_metadata"):
+            raise StorageError("first")
+        discard(self, listed[:1])
+        raise StorageError("second")
+
+    monkeypatch.setattr(StateFiles, "discard", fails)
+    with pytest.raises(StorageError, match="first; second"):
         dispose_savepoint(on_disk)
 
 

@@ -55,6 +55,26 @@ def test_parts_with_and_without_nulls_are_one_column() -> None:
     assert found["a"].tolist() == [1, 2, pd.NA, BIG]
 
 
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [
+        (pa.timestamp("us"), False),
+        (pa.timestamp("ns"), True),
+        (pa.struct([("a", pa.int64()), ("at", pa.timestamp("ns"))]), True),
+        (pa.list_(pa.struct([("at", pa.timestamp("ns"))])), True),
+        (pa.map_(pa.string(), pa.timestamp("ns")), True),
+        (pa.struct([("at", pa.timestamp("us")), ("for", pa.duration("us"))]), False),
+        (pa.struct([("for", pa.duration("ms"))]), True),
+    ],
+)
+def test_nanoseconds_anywhere_in_a_column_are_left_to_arrow(kind: pa.DataType, wanted: bool) -> None:
+    from kit.hosts.spark.frames.output_columns import only_arrow_reads
+
+    other = pa.field("n", pa.int64())
+    for columns in ([other, pa.field("x", kind)], [pa.field("x", kind), other]):
+        assert only_arrow_reads(pa.schema(columns)) is wanted
+
+
 def copy_job(rows: pa.Table, directory: Path, **sink: Any) -> StreamEnvironment:
     """A job that copies rows, in partitions of two."""
     env = StreamEnvironment("copy", checkpoint=CheckpointConfig(interval_ms=20, directory=str(directory / "chk")))

@@ -44,6 +44,21 @@ def test_a_periodic_one_that_comes_too_soon_names_both_times() -> None:
     assert says(lab.why(refused)) == says(why)
 
 
+def test_a_later_one_that_comes_too_soon_names_the_newest_checkpoint() -> None:
+    lab = Lab(letters(rows=600, interval_ms=100, min_pause_ms=90), seed=1)
+    lab.run_until(record="AllTasksRunning")
+    lab.run_until(checkpoint=2)
+    lab.run_until(record="TriggerTaskCheckpoint")
+    settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot", "turn:letters/0"))
+    lab.wait_until(lab.look.at_ms + 80)
+    lab.run_until(record="RequestRefused")
+    why = lab.why("refused")
+    newest = [each for each in lab.trace if each.kind == "CheckpointCompleted"][-1]
+    assert newest.checkpoint_id == 3
+    (root,) = roots(why)
+    assert root.startswith("Checkpoint 3 is complete, ")
+
+
 def test_a_request_before_all_tasks_run_names_those_that_do_not() -> None:
     lab = Lab(letters())
     lab.run_until(record="StartEpoch")

@@ -117,6 +117,25 @@ def test_a_rescale_that_is_only_asked_for_is_stepped_through_by_vertex() -> None
     assert "that is the parallelism that the run has" in app.told
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_a_rescale_waits_for_the_next_checkpoint_if_the_user_says_so(later: bool) -> None:
+    """The button is judged by what the lab did: without an interval no checkpoint comes unless one is taken for it."""
+    app = Explorer(Lab(ready_job("keyed-sum", rows=300, interval_ms=60_000), seed=1))
+    lab_of(app).run_until(record="AllTasksRunning")
+    app.stepper.refresh()
+    app.controls.rescale.click()
+    panel = app.panel("Rescale")
+    panel.later.value = later
+    panel.ask.click()
+    assert app.told == ""
+    assert ("at_once=False" in app.code) == later
+    lab = lab_of(app)
+    for _ in range(150):
+        lab.step()
+    taken = lab.look.statistics.counts["triggered"][0]
+    assert (int(taken), lab.look.master.epoch) == ((0, 1) if later else (1, 2))
+
+
 def test_another_run_begins_with_a_snapshot_that_there_is() -> None:
     """Also when the job has ended: with the newest, as if the run had ended when that was complete."""
     env = ready_job("keyed-sum", interval_ms=30, rows=60)
