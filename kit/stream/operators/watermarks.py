@@ -37,6 +37,7 @@ from kit.stream.operators.spec import ResolvedSpec, SchemaError, column_field
 _LOOKS = 4
 """How often an operator looks whether it is idle within the time without records that makes it so."""
 
+_MOST_SECONDS = MAX_WATERMARK_MS // 1_000
 _UNITS_PER_MS = {"us": 1_000, "ns": 1_000_000}
 
 
@@ -75,7 +76,7 @@ def _times_ms(batch: pa.RecordBatch, column: str, operator: str) -> npt.NDArray[
     unit = "ms" if times.type.equals(pa.int64()) else times.type.unit
     values: npt.NDArray[np.int64] = as_numbers(times)
     if unit == "s":
-        return values * 1_000
+        return np.clip(values, -_MOST_SECONDS, _MOST_SECONDS) * 1_000
     return values if unit == "ms" else values // _UNITS_PER_MS[unit]
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kit.core.arguments.durations import settle_durations
+from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.stream.operators.windows.saturating_times import aligned, shifted
 from kit.stream.operators.windows.window_assigners import Times, WindowAssigner
 
 
@@ -36,14 +38,20 @@ class CumulativeEventTimeWindows(WindowAssigner):
 
     def assign(self, times_ms: Times) -> tuple[Times, Times]:
         """Return each row's windows, the earliest end first. Many have the same start, so their ids are ends."""
-        starts = (times_ms - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
+        starts = aligned(times_ms, self.size_ms, self.offset_ms)
         ends = starts[:, None] + np.arange(self.step_ms, self.size_ms + 1, self.step_ms)
-        rows, nth = np.nonzero(ends > times_ms[:, None])
+        is_in = ends > times_ms[:, None]
+        overflows = ends < starts[:, None]
+        if overflows.any():  # all of these are one window, which ends with int64
+            ends[overflows] = MAX_WATERMARK_MS
+            is_in |= overflows
+            is_in[:, 1:] &= ~overflows[:, :-1]
+        rows, nth = np.nonzero(is_in)
         return rows, ends[rows, nth]
 
     def starts(self, windows: Times) -> Times:
         """Return the start of the period that each window is in."""
-        return (windows - 1 - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
+        return aligned(shifted(windows, -1), self.size_ms, self.offset_ms)
 
     def ends(self, windows: Times) -> Times:
         """Return the ids."""

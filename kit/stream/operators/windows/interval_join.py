@@ -27,6 +27,7 @@ from kit.stream.operators.watermarks import event_times_ms
 from kit.stream.operators.windows.join import PairColumns, key_type_of_both, slices
 from kit.stream.operators.windows.key_time_index import expand
 from kit.stream.operators.windows.row_buffer import RowBuffer
+from kit.stream.operators.windows.saturating_times import shifted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,8 +94,8 @@ class IntervalJoinOperator(Operator):
         backend, spec = self.context.keyed_state, self._spec
         left_ms, right_ms = max(spec.upper_ms, 0), max(-spec.lower_ms, 0)
         self._buffers = (
-            RowBuffer(backend, "LEFT_BUFFER", spec.left, spec.name, lambda times: times + left_ms),
-            RowBuffer(backend, "RIGHT_BUFFER", spec.right, spec.name, lambda times: times + right_ms),
+            RowBuffer(backend, "LEFT_BUFFER", spec.left, spec.name, lambda times: shifted(times, left_ms)),
+            RowBuffer(backend, "RIGHT_BUFFER", spec.right, spec.name, lambda times: shifted(times, right_ms)),
         )
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
@@ -110,7 +111,8 @@ class IntervalJoinOperator(Operator):
         if not len(other) or not batch.num_rows:
             return
         lower, upper = self._bounds[input_index]
-        ranges = other.between(given.keys_of(batch, self.context.keyed_state.key_type), times + lower, times + upper)
+        keys = given.keys_of(batch, self.context.keyed_state.key_type)
+        ranges = other.between(keys, shifted(times, lower), shifted(times, upper))
         for rows, positions in slices(*expand(*ranges)):
             sides = [batch.take(pa.array(rows)), other.rows(positions)]
             self.context.output.emit(self._columns.pairs(*(sides if input_index == 0 else sides[::-1])))

@@ -132,7 +132,7 @@ class MergingWindowOperator(WindowOperatorBase):
             np.where(late[rows], ends, _NEVER).tolist(),
         )
         lost = late.copy()
-        lost[rows] &= ~np.array(kept)
+        lost[rows] &= ~np.array(kept, np.bool_)
         return lost
 
     def _open_since(self, codes: Numbers) -> Numbers:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from kit.core.arguments.durations import settle_durations
 from kit.core.arguments.signposts import WINDOWS, SignedType
+from kit.stream.operators.windows.saturating_times import aligned, shifted
 
 Times = npt.NDArray[np.int64]
 
@@ -29,6 +30,8 @@ class WindowAssigner(metaclass=SignedType):
     overridden. Ids are in checkpoints, so they must not change once a kind has been used. Columns of ids, starts and
     ends are int64 numpy arrays. An assigner is immutable, and compared and displayed by its settings: a frozen
     dataclass.
+
+    Bounds stop at the ends of int64 (`kit.stream.operators.windows.saturating_times`).
 
     Windows that merge (`merges`) become one if they overlap or touch, as sessions do. Then each row makes one window,
     and of two windows the one that starts later must not end earlier.
@@ -92,11 +95,11 @@ class TumblingEventTimeWindows(WindowAssigner):
 
     def assign(self, times_ms: Times) -> tuple[None, Times]:
         """Return each row's window."""
-        return None, (times_ms - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
+        return None, aligned(times_ms, self.size_ms, self.offset_ms)
 
     def ends(self, windows: Times) -> Times:
         """Return the starts of the windows after these."""
-        return windows + self.size_ms
+        return shifted(windows, self.size_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +121,17 @@ class SlidingEventTimeWindows(WindowAssigner):
 
     def assign(self, times_ms: Times) -> tuple[Times, Times]:
         """Return each row's windows, the latest first."""
-        last = (times_ms - self.offset_ms) // self.slide_ms * self.slide_ms + self.offset_ms
+        last = aligned(times_ms, self.slide_ms, self.offset_ms)
         most = -(-self.size_ms // self.slide_ms)
         starts = last[:, None] - np.arange(most) * self.slide_ms
-        rows, nth = np.nonzero(starts > (times_ms - self.size_ms)[:, None])
+        is_in = starts > shifted(times_ms, -self.size_ms)[:, None]
+        is_in[:, 0] |= times_ms - last < self.size_ms  # also at the smallest int64
+        rows, nth = np.nonzero(is_in & (starts <= last[:, None]))
         return rows, starts[rows, nth]
 
     def ends(self, windows: Times) -> Times:
         """Return the ends of the windows."""
-        return windows + self.size_ms
+        return shifted(windows, self.size_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,4 +156,4 @@ class EventTimeSessionWindows(WindowAssigner):
 
     def ends(self, windows: Times) -> Times:
         """Return the ends of sessions of one row."""
-        return windows + self.gap_ms
+        return shifted(windows, self.gap_ms)
