@@ -1049,12 +1049,14 @@ SPARK: tuple[Row, ...] = (
         ByTest("operators/test_row_buffer.py::test_rows_of_one_key_and_time_keep_their_order_after_a_restore"),
     ),
     (
-        "files-of-aborted-checkpoints-stay",
-        "what a slot writes late for an aborted checkpoint stays when the epoch is over",
+        "late-files-stay",
+        "what a slot writes late for a checkpoint that is gone stays when the epoch is over",
         "kit.hosts.spark.driver.driver:JobDriver.epoch_over",
         "lambda: self._dispose(locations)",
         "lambda: None",
-        ByTest("spark/test_aborted_files.py::test_what_a_slot_writes_for_an_aborted_checkpoint_goes_with_its_epoch"),
+        ByTest(
+            "spark/test_aborted_files.py::test_what_a_slot_writes_for_a_checkpoint_that_is_gone_goes_with_its_epoch"
+        ),
     ),
     (
         "clock-follows-the-wall",

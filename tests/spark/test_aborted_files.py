@@ -1,4 +1,4 @@
-"""The files of aborted checkpoints that a slot writes late: they go when the epoch is over."""
+"""Files that a slot writes late for a checkpoint that was aborted or subsumed: they go when the epoch is over."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PATIENCE_S = 30.0
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_what_a_slot_writes_for_an_aborted_checkpoint_goes_with_its_epoch(
+def test_what_a_slot_writes_for_a_checkpoint_that_is_gone_goes_with_its_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two checkpoints are aborted, and both directories are found again by a slot that writes late."""
+    """Two checkpoints are aborted and two subsumed. A slot that writes late makes their directories again."""
     real, failed = CheckpointStorage.to_handle, set[str]()
 
     def fail_twice(storage: CheckpointStorage, data: bytes, location: CheckpointLocation, name: str) -> object:
@@ -31,9 +31,11 @@ def test_what_a_slot_writes_for_an_aborted_checkpoint_goes_with_its_epoch(
     with SparkJob(totals_job(tmp_path, LASTING, tolerable_failures=10), launch=ThreadGang) as job:
         job.start()
         until(lambda: len(failed) == 2, job)
-        await_checkpoint(job, 3)
-        until(lambda: not any(Path(directory).exists() for directory in failed), job)
-        late = [Path(directory, "state-late") for directory in failed]
+        await_checkpoint(job, 5)
+        gone = [Path(min(failed)).with_name(f"chk-{number}") for number in range(1, 5)]
+        assert failed == {str(directory) for directory in gone[:2]}
+        until(lambda: not any(directory.exists() for directory in gone), job)
+        late = [directory / "state-late" for directory in gone]
         for path in late:
             path.parent.mkdir(parents=True)
             path.write_bytes(b"x")
