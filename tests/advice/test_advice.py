@@ -216,6 +216,12 @@ def test_each_rule_speaks_when_its_numbers_say_so(figures: CheckpointFigures, ex
     assert symptoms(figures) == expected
 
 
+def test_the_speed_of_writing_is_that_of_a_subtask_in_a_second() -> None:
+    slow = advise(made((10, 10, 10, 5_000), sizes=(100 * MB, 100 * MB))).remedies
+    told = {each.symptom: each.told for each in slow}
+    assert "Writing takes 5.0 s for 100 MB: 20 MB a second and subtask" in told["slow writing"]
+
+
 def test_where_barriers_overtake_already_it_says_something_else() -> None:
     remedy = advise(made((5_000, 1, 1, 1), settings={"unaligned": True})).remedies[0]
     assert "busy with one row or timer" in remedy.do

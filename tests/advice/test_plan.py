@@ -45,6 +45,12 @@ def test_a_hot_key_is_named_and_no_maximum_is_said_to_help() -> None:
     assert group["key_group"] == assign_to_key_group("hot", 128, pa.string())
 
 
+def test_of_several_hot_keys_the_hottest_is_named() -> None:
+    plan = plan_parallelism({"warm": 200, "hot": 500, "hotter": 900, **{f"key-{n}": 1 for n in range(100)}}, [8])
+    assert [key for key, _ in plan.keys[:3]] == ["hotter", "hot", "warm"]
+    assert "Key 'hotter' alone has 52.9% of the load" in plan.verdict
+
+
 def test_frequencies_count_as_the_same_number_of_records() -> None:
     counted = plan_parallelism(["a", "b"], [2], weights=[3, 5])
     listed = plan_parallelism(["a"] * 3 + ["b"] * 5, [2])

@@ -132,6 +132,16 @@ def test_a_driver_may_be_killed_at_any_step_of_taking_the_leadership(
     assert {leader.driver for leader in names if leader} <= {"the first", "the second"}
 
 
+def test_of_several_drivers_the_one_with_the_largest_number_leads(tmp_path: Path) -> None:
+    """Numbers, not names, are compared: a driver that was killed may have left its directory behind."""
+    storage = CheckpointStorage(tmp_path, JOB)
+    DurableStore(FileRecords(storage)).begin(recover=False, driver="the first")
+    (first,) = (path for path in tmp_path.rglob("leader-1*") if path.is_dir())
+    for name in ("leader-9-ninth", "leader-10-tenth", "leader-2-second"):
+        (first.parent / name).mkdir()
+    assert FileRecords(storage).leader() == Leader(10, "tenth")
+
+
 def test_records_lie_beside_the_checkpoints(tmp_path: Path) -> None:
     store = open_store("filesystem", CheckpointStorage(tmp_path, JOB))
     store.begin(recover=False)

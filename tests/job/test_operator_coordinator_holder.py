@@ -382,6 +382,20 @@ def test_what_was_held_for_a_lost_attempt_is_lost_and_the_rest_is_not() -> None:
     assert held.host.sent == [(1, 3), (2, 2)]
 
 
+def test_of_two_checkpoints_that_are_triggered_the_latest_opens_the_gate() -> None:
+    sent: list[Any] = []
+    gateway = GatedSubtask(0, 1, lambda *event: sent.append(event[2]))
+    gateway.mark(2)
+    gateway.mark(3)
+    assert gateway.close(2)
+    gateway.send_event({"n": 1})
+    gateway.open_latest()
+    assert not gateway.close(3), "it was given up"
+    assert not sent, "checkpoint 2 still holds what followed its snapshot"
+    gateway.open(2)
+    assert sent == [{"n": 1}]
+
+
 def test_gates_refuse_to_go_back() -> None:
     gateway = GatedSubtask(0, 1, lambda *event: None)
     gateway.mark(2)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from tests.mutants.finders import ByExplore, BySwarm, ByTest, Finder
 from tests.mutants.planting import Mutant
+from tests.mutants.several import SEVERAL
 from tests.mutants.surroundings import SURROUNDINGS
 
 SWARM = BySwarm()
@@ -1102,6 +1103,7 @@ AREAS: dict[str, tuple[Row, ...]] = {
     "lab host": LAB,
     "Spark host": SPARK,
     "reading": READING,
+    "several": SEVERAL,
     "surroundings": SURROUNDINGS,
 }
 

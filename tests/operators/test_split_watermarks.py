@@ -182,3 +182,21 @@ def test_the_limit_follows_the_readers_that_take_part() -> None:
     assert alignment.reader_left(1) is None
     assert report(0, None) is None
     assert alignment.limit is None
+
+
+def test_a_split_that_has_rows_again_is_not_idle_before_it_is_read() -> None:
+    watermarks = SplitWatermarks()
+    watermarks.register(["a", "b", "c"])
+    for sequence, at_ms in (("a", 10), ("b", 20), ("c", 900)):
+        watermarks.begin(sequence)
+        watermarks.advance(at_ms)
+    for sequence in ("a", "b"):
+        watermarks.nothing_now(sequence, 1_000)
+    watermarks.may_have_rows("a")
+    watermarks.may_have_rows("c")
+    assert watermarks.find_idle(1_500, 500) == 10, "a has rows that nobody has read, b is idle"
+    watermarks.nothing_now("a", 1_600)
+    assert watermarks.find_idle(1_600, 500) == 900, "it had none after all, since the first read that found none"
+    assert list(watermarks.empty_since_ms) == []
+    watermarks.begin("a")
+    assert watermarks.least == 10

@@ -140,6 +140,8 @@ def test_a_union_list_is_shared_not_copied() -> None:
     assert first == tuple(first)
     assert tuple(first) == first
     assert hash(first) == hash(tuple(first))
+    assert first != (*tuple(first)[:-1], first[0])
+    assert first != tuple(first)[:-1]
     assert first[0] == next(iter(first))
     assert first[1:] == tuple(first)[1:]
 

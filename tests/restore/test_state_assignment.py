@@ -287,6 +287,8 @@ def test_each_look_gives_the_same() -> None:
     assert of_keyed[-1] == tuple(of_keyed)[11]
     assert of_keyed[2:5] == tuple(of_keyed)[2:5]
     assert of_keyed[2] != of_keyed[3]
+    assert of_keyed != (*tuple(of_keyed)[:-1], of_keyed[0]), "the last one is another"
+    assert of_keyed != tuple(of_keyed)[:-1]
     with pytest.raises(IndexError):
         of_keyed[12]
     assert hash(of_keyed) == hash(tuple(of_keyed))

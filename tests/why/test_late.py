@@ -135,6 +135,20 @@ def test_a_task_an_operator_or_an_output_may_be_named() -> None:
         lab.why("nonsense")
 
 
+def test_the_longest_name_is_meant_where_one_begins_like_another() -> None:
+    env = windowed((0, 5_000, 100, 200, 9_000, 300))
+    others = env.from_source(
+        CollectionSource([{"sensor": "t", "at": at} for at in (0, 7_000, 50)], batch_rows=1, splits=1), uid="more"
+    ).assign_timestamps("at")
+    windows = others.key_by("sensor").window(TumblingEventTimeWindows("1s")).aggregate(n=count())
+    windows.uid("again").name("counts again").sink_to(CollectSink("again"), uid="out-again")
+    with pytest.warns(LabWarning):
+        lab = _ended(Lab(env))
+    assert says(why_late(lab, "late rows of counts again"))[0].startswith("'counts again' in again/0 has dropped 1")
+    assert says(why_late(lab, "late rows of counts"))[0].startswith("'counts' in counts/0 has dropped 3")
+    assert says(why_late(lab))[0] == "4 late rows dropped by 2 subtasks"
+
+
 @pytest.mark.parametrize("about", ["output out", "output", "why does file lack rows?", "missing rows"])
 def test_an_output_that_lacks_rows_has_them_dropped_before_it(about: str) -> None:
     answer = why_late(ended(OUT_OF_ORDER), about)

@@ -1,0 +1,101 @@
+"""Faults that show only where there are several of a thing: the first is taken for the last, any for all, or one unit
+for another. A fixture with one checkpoint, task, key or handle passes with all of them.
+"""
+
+from __future__ import annotations
+
+from tests.mutants.finders import ByTest, Finder
+
+SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
+    (
+        "coldest-of-the-hot-keys",
+        "of several hot keys, the one with the least load is named",
+        "kit.advice.plan:ParallelismPlan.verdict",
+        "key, share = hot[0]",
+        "key, share = hot[-1]",
+        ByTest("advice/test_plan.py::test_of_several_hot_keys_the_hottest_is_named"),
+    ),
+    (
+        "bytes-a-millisecond",
+        "the speed of writing is given for a millisecond",
+        "kit.advice.advise:writing_is_slow",
+        'rows["async_ms"] * 1_000).median()',
+        'rows["async_ms"]).median()',
+        ByTest("advice/test_advice.py::test_the_speed_of_writing_is_that_of_a_subtask_in_a_second"),
+    ),
+    (
+        "any-handle-alike",
+        "two restores are equal if any subtask has the same state",
+        "kit.machines.restore.per_subtask:PerSubtask.__eq__",
+        "all(mine == theirs",
+        "any(mine == theirs",
+        ByTest("restore/test_state_assignment.py"),
+    ),
+    (
+        "any-shared-handle-alike",
+        "two sets of handles are equal if any handle is the same",
+        "kit.machines.restore.shared_handles:SharedHandles.__eq__",
+        "all(mine == theirs",
+        "any(mine == theirs",
+        ByTest("restore/test_repartition.py::test_a_union_list_is_shared_not_copied"),
+    ),
+    (
+        "gate-of-the-oldest-opened",
+        "when the newest checkpoint is given up, the gate of the oldest opens",
+        "kit.machines.job.subtask_gateway:GatedSubtask.open_latest",
+        "max(self._marked)",
+        "min(self._marked)",
+        ByTest(
+            "job/test_operator_coordinator_holder.py"
+            "::test_of_two_checkpoints_that_are_triggered_the_latest_opens_the_gate"
+        ),
+    ),
+    (
+        "first-driver-leads",
+        "the driver with the smallest number is taken for the leader",
+        "kit.files.stores.file_records:FileRecords.leader",
+        "newest = max(",
+        "newest = min(",
+        ByTest("files/test_stores.py::test_of_several_drivers_the_one_with_the_largest_number_leads"),
+    ),
+    (
+        "less-output-than-before",
+        "a run accounts for less of its output after it went back",
+        "kit.core.protocol.lineage:CoveredOutput.extended",
+        "max([checkpoint_id",
+        "min([checkpoint_id",
+        ByTest("protocol/test_lineage.py::test_a_run_covers_no_less_than_before_wherever_it_stands"),
+    ),
+    (
+        "idle-with-rows",
+        "a source with rows that it has not read is idle",
+        "kit.stream.operators.watermarks:TimestampsAndWatermarksOperator.on_processing_time",
+        "activity.has_nothing and activity.ms",
+        "activity.ms",
+        ByTest("lab/test_idleness.py::test_a_source_that_gets_no_turn_is_not_idle"),
+    ),
+    (
+        "woken-split-idle",
+        "a split that has rows again is idle until it is read",
+        "kit.stream.operators.sources.split_watermarks:SplitWatermarks.find_idle",
+        "and each not in self._unread",
+        "",
+        ByTest("operators/test_split_watermarks.py::test_a_split_that_has_rows_again_is_not_idle_before_it_is_read"),
+    ),
+    (
+        "suspension-counts",
+        "time in which the process was suspended counts towards idleness",
+        "kit.machines.task.task_activity:TaskActivity.observe",
+        "if span_ms <= self._longest_ms:",
+        "if True:",
+        ByTest("task/test_task_activity.py::test_a_span_in_which_no_timer_looked_does_not_count"),
+    ),
+    (
+        "backpressure-counts",
+        "time in which the outputs were full counts towards idleness",
+        "kit.machines.task.task_activity:TaskActivity.observe",
+        "and self._outputs.writable",
+        "",
+        ByTest("task/test_task_activity.py::test_only_time_in_which_the_task_could_emit_counts"),
+    ),
+)
