@@ -8,12 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from kit.core.metadata import CheckpointMetadata, read_metadata
 from kit.core.protocol import commands, events
 from kit.core.protocol.messages import NotifyCheckpointAborted, NotifyCheckpointComplete
 from kit.core.protocol.reasons import CheckpointFailureReason as Reason
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Word
-from tests.coordinator.harness import Harness, keyed_state, operator_id
+from kit.core.state.operator_state import TaskStateSnapshot
+from tests.coordinator.harness import Harness, graph, keyed_state, operator_id
 
 TASKS = ("source/0", "source/1", "sums/0", "sums/1")
 ASKING = (
@@ -26,20 +28,30 @@ ASKING = (
 )
 
 
+def files_of(task: str, checkpoint_id: int) -> dict[str, str]:
+    """Give the file of each operator of a task, by the operator's id."""
+    vertex = task.rpartition("/")[0]
+    ids = [operator_id(vertex, number) for number in range({"source": 2, "sums": 3}[vertex])]
+    return {operator: f"{task}-{operator}-{checkpoint_id}" for operator in ids}
+
+
 class AnyOrder(RuleBasedStateMachine):
     """A job whose host answers when it likes, favourably or not, and whose tasks ack, decline and die at will."""
 
     def __init__(self) -> None:
         super().__init__()
+        settings = {
+            "interval_ms": 100,
+            "timeout_ms": 250,
+            "min_pause_ms": 30,
+            "max_concurrent": 3,
+            "max_retained": 2,
+            "tolerable_failures": 2**31 - 1,
+        }
         self.job = Harness(
-            interval_ms=100,
-            timeout_ms=250,
-            min_pause_ms=30,
-            max_concurrent=2,
-            max_retained=2,
-            tolerable_failures=2**31 - 1,
-            hooks=["mail"],
-            coordinators=["source"],
+            graph(chains={"source": 2, "sums": 3}, **settings),
+            hooks=["news", "mail", "audit"],
+            coordinators=["sums", "source"],
         )
         self.open: list[Word] = []
         self.asked: set[int] = set()
@@ -108,8 +120,35 @@ class AnyOrder(RuleBasedStateMachine):
     def _answer_well(self, command: Any) -> None:
         if isinstance(command, commands.WriteMetadata):
             self.files.add(f"{command.location}/_metadata")
+            self._check_metadata(read_metadata(command.data, command.location)[0])
         self.job._answer(command)
         self.read()
+
+    def _check_metadata(self, metadata: CheckpointMetadata) -> None:
+        """Everything that was acked is there, in an order that does not depend on who acked first."""
+        found = {
+            (state.operator_id, subtask): [*part.files()]
+            for state in metadata.operator_states
+            for subtask, part in state.subtask_states.items()
+        }
+        expected = {
+            (operator, int(task.rpartition("/")[2])): [files_of(task, metadata.checkpoint_id)[operator]]
+            for two in (TASKS[:2], TASKS[2:])
+            for operator in reversed(files_of(two[0], metadata.checkpoint_id))
+            for task in two
+        }
+        assert [*found] == [*expected]
+        assert found == expected
+        assert [state.name for state in metadata.master_states] == ["audit", "mail", "news"]
+        states = {state.operator_id: state.coordinator_state for state in metadata.operator_states}
+        assert [operator for operator, state in states.items() if state] == [operator_id("source"), operator_id("sums")]
+
+    def _acknowledge(self, task: str, checkpoint_id: int) -> None:
+        """A task acks with a file of each of its operators."""
+        files = files_of(task, checkpoint_id)
+        self.files |= {*files.values()}
+        states = {operator: keyed_state(file) for operator, file in files.items()}
+        self.job.ack(checkpoint_id, task, TaskStateSnapshot(states))
 
     def _refuse(self, command: Any) -> None:
         error = "no"
@@ -118,8 +157,8 @@ class AnyOrder(RuleBasedStateMachine):
                 self.job.give(events.CheckpointIdFailed(error=error))
             case commands.InitializeLocation(checkpoint_id=checkpoint_id):
                 self.job.give(events.LocationFailed(checkpoint_id=checkpoint_id, error=error))
-            case commands.ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id):
-                self.job.coordinator.trigger.on_coordinator_snapshot_failed(checkpoint_id, operator_id("source"), error)
+            case commands.ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id, operator_id=operator):
+                self.job.coordinator.trigger.on_coordinator_snapshot_failed(checkpoint_id, operator, error)
             case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
                 self.job.give(events.MasterHookFailed(checkpoint_id=checkpoint_id, hook=hook, error=error))
             case commands.WriteMetadata(checkpoint_id=checkpoint_id):
@@ -133,9 +172,7 @@ class AnyOrder(RuleBasedStateMachine):
         checkpoint_id = self.job.next_id - 1 - back
         if checkpoint_id < 1:
             return
-        file = f"{task}-{checkpoint_id}"
-        self.files.add(file)
-        self.job.ack(checkpoint_id, task, keyed_state(file))
+        self._acknowledge(task, checkpoint_id)
         self.read()
 
     @rule(back=st.integers(0, 1))
@@ -143,10 +180,8 @@ class AnyOrder(RuleBasedStateMachine):
         """All tasks ack a pending checkpoint."""
         for checkpoint_id in self.job.pending()[: back + 1]:
             for task in list(self.job.coordinator.pending[checkpoint_id].not_yet_acked_tasks):
-                file = f"{task}-{checkpoint_id}"
-                self.files.add(file)
                 if checkpoint_id in self.job.coordinator.pending:
-                    self.job.ack(checkpoint_id, task, keyed_state(file))
+                    self._acknowledge(task, checkpoint_id)
         self.read()
 
     @rule(

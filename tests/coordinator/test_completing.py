@@ -78,6 +78,30 @@ def test_every_step_is_a_command_and_the_next_waits_for_its_answer() -> None:
     assert (job.retained_ids(), len(job.confirmed()), job.pending()) == ([1], 4, [])
 
 
+def test_of_several_that_all_have_acked_one_is_completed_at_a_time_in_the_order_of_their_last_acks() -> None:
+    job = Harness(max_concurrent=5, max_retained=5)
+    first = job.trigger_savepoint()
+    others = [job.trigger() for _ in range(4)]
+    order = [others[0], first, *others[1:]]
+    for checkpoint_id in order:
+        job.ack_all(checkpoint_id)
+    for checkpoint_id in order:
+        assert job.coordinator.ledger.storing is None
+        (write,) = job.take(commands.WriteMetadata)
+        assert write.checkpoint_id == checkpoint_id
+        job.give(events.MetadataWritten(checkpoint_id=checkpoint_id, path="there", size_bytes=len(write.data)))
+        if checkpoint_id == first:
+            continue  # a savepoint is not stored
+        storing = job.coordinator.ledger.storing
+        assert storing is not None
+        assert storing.checkpoint_id == checkpoint_id
+        (store,) = job.take(commands.StoreCheckpoint)
+        assert store.checkpoint_id == checkpoint_id
+        job.give(events.CheckpointStored(checkpoint_id=checkpoint_id))
+    assert job.pending() == []
+    assert job.retained_ids() == others
+
+
 def test_the_metadata_does_not_depend_on_the_order_of_acks() -> None:
     written = []
     for order in (TASKS, TASKS[::-1], [TASKS[2], TASKS[0], TASKS[3], TASKS[1]]):

@@ -178,14 +178,84 @@ def test_nor_one_of_which_some_operators_have_finished() -> None:
     assert not states[operator_id("sums")].fully_finished
 
 
+CHAINS = {"source": 3, "maps": 3, "sums": 3}
+
+
+def states_of(job: ExecutionGraph, union: tuple[object, ...] | None) -> dict[str, OperatorStateBuilder]:
+    """Give the states of all operators; each subtask reports two managed and two raw handles of two lists.
+
+    `union` is the place of the one union list: vertex, operator, subtask, managed or raw, handle and list.
+    """
+    states = {}
+    for vertex, operators in CHAINS.items():
+        for number in range(operators):
+            builder = OperatorStateBuilder.of(job.task(f"{vertex}/0"), job.task(f"{vertex}/0").vertex.operators[number])
+            for subtask in range(3):
+                handles = {
+                    kind: tuple(
+                        OperatorStreamStateHandle(
+                            {
+                                name: StateMetaInfo(
+                                    (0,),
+                                    OperatorStateMode.UNION
+                                    if (vertex, number, subtask, kind, handle, name) == union
+                                    else OperatorStateMode.SPLIT_DISTRIBUTE,
+                                )
+                                for name in ("first", "last")
+                            },
+                            ByteStreamStateHandle(f"{kind}-{handle}", b"x"),
+                        )
+                        for handle in range(2)
+                    )
+                    for kind in ("managed_operator_state", "raw_operator_state")
+                }
+                builder.subtask_states[subtask] = OperatorSubtaskState(**handles)
+            states[builder.operator_id] = builder
+    return states
+
+
+@pytest.mark.parametrize("name", ["first", "last"])
+@pytest.mark.parametrize("handle", range(2))
+@pytest.mark.parametrize("kind", ["managed_operator_state", "raw_operator_state"])
+@pytest.mark.parametrize("subtask", [0, 2])
+@pytest.mark.parametrize("number", [0, 2])
+@pytest.mark.parametrize("vertex", CHAINS)
+def test_one_union_list_among_many_is_found(
+    vertex: str, number: int, subtask: int, kind: str, handle: int, name: str
+) -> None:
+    job = graph(dict.fromkeys(CHAINS, 4), chains=CHAINS)
+    union = (vertex, number, subtask, kind, handle, name)
+    left = plan_of(job, *(f"{each}/3" for each in CHAINS))
+    with pytest.raises(PartialFinishingNotSupportedByState, match=rf"Vertex '{vertex}' .* tasks have finished"):
+        left.fulfill_finished_task_status(states_of(job, union))
+    ended = plan_of(job)
+    for each in CHAINS:
+        ended.report_task_has_finished_operators(job.task(f"{each}/3"))
+    with pytest.raises(PartialFinishingNotSupportedByState, match=rf"Vertex '{vertex}' .* all their input"):
+        ended.fulfill_finished_task_status(states_of(job, union))
+
+
+def test_no_list_but_a_union_list_is_in_the_way_and_every_subtask_that_has_finished_is_marked() -> None:
+    job = graph(dict.fromkeys(CHAINS, 4), chains=CHAINS)
+    plan = plan_of(job, *(f"{vertex}/3" for vertex in CHAINS))
+    for vertex in CHAINS:
+        plan.report_task_has_finished_operators(job.task(f"{vertex}/1"))
+    states = states_of(job, None)
+    plan.fulfill_finished_task_status(states)
+    assert len(states) == 9
+    for builder in states.values():
+        assert [subtask for subtask, state in builder.subtask_states.items() if state.finished] == [3]
+        assert not builder.fully_finished
+
+
 @pytest.mark.flink("DefaultCheckpointPlanTest.testFulfillFinishedStates")
 def test_what_finished_is_marked_whole_or_by_subtask() -> None:
-    job = graph({"a": 2, "b": 3}, chains={"a": 2, "b": 2})
-    plan = plan_of(job, "a/0", "a/1", "b/1")
+    job = graph({"z": 2, "a": 2, "b": 3}, chains={"z": 2, "a": 2, "b": 2})
+    plan = plan_of(job, "z/0", "z/1", "a/0", "a/1", "b/1")
     states: dict[str, OperatorStateBuilder] = {}
     plan.fulfill_finished_task_status(states)
     built = {operator: builder.build() for operator, builder in states.items()}
-    assert {built[operator_id("a", number)].fully_finished for number in (0, 1)} == {True}
+    assert {built[operator_id(vertex, number)].fully_finished for vertex in "za" for number in (0, 1)} == {True}
     for number in (0, 1):
         state = built[operator_id("b", number)]
         assert (state.fully_finished, state.parallelism, list(state.subtask_states)) == (False, 3, [1])

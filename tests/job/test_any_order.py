@@ -67,6 +67,8 @@ class AnyOrder(RuleBasedStateMachine):
         )
         self.disk: dict[str, set[str]] = {}
         """The files in each directory."""
+        self.begun: dict[str, int] = {}
+        """The epoch in which each directory was made."""
         self.entries: set[int] = set()
         """The checkpoints in the durable store."""
         self.completed: list[int] = []
@@ -133,12 +135,17 @@ class AnyOrder(RuleBasedStateMachine):
         while self.open:
             self.carry_out(self.open.pop(0))
             self.read()
+        needed = {*self.job.master.checkpoints.pending, *self.savepoints, *self.completed[-RETAINED:]}
+        for location, epoch in self.begun.items():
+            if location in self.disk and int(location.removeprefix("chk-")) not in needed:
+                assert epoch == self.job.master.epoch, f"{location} outlived its epoch"
 
     def carry_out(self, command: Any) -> None:
         """Do what the command says to the disk and the store, and answer it."""
         match command:
             case commands.InitializeLocation(checkpoint_id=checkpoint_id):
                 self.disk[f"chk-{checkpoint_id}"] = set()
+                self.begun[f"chk-{checkpoint_id}"] = self.job.master.epoch
             case commands.WriteMetadata(location=location):
                 self.disk[location].add(f"{location}/_metadata")
             case commands.StoreCheckpoint(checkpoint_id=checkpoint_id):
