@@ -69,6 +69,19 @@ class RepartitionError(RestoreError):
     """Operator state that cannot be redistributed."""
 
 
+def advice_for(*states: OperatorState) -> str:
+    """Return the advice for state that has no operator in the job."""
+    unnamed = [state for state in states if state.name and not state.uid]
+    if not unnamed:
+        return "Give the operator the uid it had, or pass allow_non_restored_state=True to drop what it stored."
+    names = ", ".join(f"'{state.name}'" for state in unnamed)
+    return (
+        f"{names} had no uid, so the state is found by the operator's place in the job, and the job has changed. "
+        "Restore it to the job as it was, give each operator with state a uid and take a savepoint; or pass "
+        "allow_non_restored_state=True to drop what was stored."
+    )
+
+
 def described(state: OperatorState, job: OperatorIDPair | None = None) -> str:
     """Return the description of an operator's state in messages: its name and uid, id and size.
 

@@ -25,6 +25,7 @@ from kit.machines.restore.errors import (
     MaxParallelismError,
     NonRestoredStateError,
     RepartitionError,
+    advice_for,
     described,
 )
 from kit.machines.restore.exchange_end import ExchangeEnd, handles_by_subtask
@@ -87,8 +88,8 @@ def _check_all_mapped(operator_states: Mapping[str, OperatorState], vertices: Se
     if unmapped:
         raise NonRestoredStateError(
             f"There is no operator for the state {unmapped[0].operator_id}",
-            f"Found in the checkpoint, but not in the job: {', '.join(described(state) for state in unmapped)}. Give "
-            "the operator the uid it had, or pass allow_non_restored_state=True to drop what it stored.",
+            f"Found in the checkpoint, but not in the job: {', '.join(described(state) for state in unmapped)}. "
+            f"{advice_for(*unmapped)}",
         )
 
 

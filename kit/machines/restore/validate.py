@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kit.core.state.operator_state import OperatorState
-from kit.machines.restore.errors import CLI_ADVICE, MaxParallelismError, NonRestoredStateError, described
+from kit.machines.restore.errors import CLI_ADVICE, MaxParallelismError, NonRestoredStateError, advice_for, described
 from kit.machines.restore.operator_id_pair import OperatorIDPair
 from kit.machines.restore.topology import AssignmentVertex
 
@@ -63,6 +63,5 @@ def _not_in_the_job(state: OperatorState, pointer: str) -> NonRestoredStateError
         f"Failed to rollback to checkpoint/savepoint {pointer}. Cannot map checkpoint/savepoint state for operator "
         f"{state.operator_id} to the new program, because the operator is not available in the new program."
         f"{CLI_ADVICE}",
-        f"The state is that of {described(state)}. Give the operator the uid it had, or pass "
-        "allow_non_restored_state=True to drop what it stored.",
+        f"The state is that of {described(state)}. {advice_for(state)}",
     )
