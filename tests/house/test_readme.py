@@ -12,7 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-IN_THE_LAB, ON_SPARK = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+IN_THE_LAB, START_ON_SPARK, WAIT_ON_SPARK = re.findall(
+    r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+)
+ON_SPARK = START_ON_SPARK + WAIT_ON_SPARK
 
 
 def run(code: str, directory: Path) -> str:
@@ -44,10 +47,11 @@ def test_the_lab(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_spark(tmp_path: Path) -> None:
-    said = run(ON_SPARK, tmp_path)
-    assert "COMPLETED" in said
-    assert re.search(r"key *\| *total", said)
+def test_spark_twice_in_a_row_and_with_a_worker_that_dies_the_second_time(tmp_path: Path) -> None:
+    faults = "job.wait_until_running()\njob.faults.kill(0)\nfrom widgets import Monitor\nMonitor()\n"
+    said = run(f"{ON_SPARK}\n{START_ON_SPARK}{faults}{WAIT_ON_SPARK}", tmp_path)
+    assert said.count("COMPLETED") >= 2
+    assert len(re.findall(r"key *\| *total", said)) == 2
     parts = [pq.read_table(part) for part in (tmp_path / "sums").glob("part-*.parquet")]
     assert sum(part.num_rows for part in parts) == 1_000
 
