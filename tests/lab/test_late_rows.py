@@ -26,7 +26,7 @@ from tests.spark.jobs import ThreadGang
 SCHEMA = pa.schema([("sensor", pa.string()), ("at", pa.int64())])
 ROWS = [{"sensor": "a", "at": at} for at in (0, 5_000, 100, 200, 9_000, 300)]
 """With windows of a second three of them are late."""
-WARNING = "'counts' has dropped 3 rows that came after the watermark had passed their time. To keep such rows, give "
+WARNING = "'counts' has dropped 3 rows that came after the watermark had passed their time. why"
 
 
 def rows_of(env: StreamEnvironment) -> Any:
