@@ -84,6 +84,27 @@ def test_the_two_time_domains_are_apart() -> None:
     assert timers.next_processing_time_ms() is None
 
 
+def test_timers_that_come_after_all_were_gone_are_due_at_their_own_time() -> None:
+    backend, timers = service()
+    for key in "ab":
+        backend.set_current_key(key)
+        timers.event_time.register_one(5)
+    assert timers.event_time.next_timestamp_ms() == 5
+    for key in "ab":
+        backend.set_current_key(key)
+        timers.event_time.delete_one(5)
+    assert timers.event_time.next_timestamp_ms() is None
+    for at_ms, key in ((40, "a"), (30, "b")):
+        backend.set_current_key(key)
+        timers.event_time.register_one(at_ms)
+    assert timers.event_time.next_timestamp_ms() == 30
+    assert rows(timers.advance(30)) == [(30, "b", None)]
+    assert timers.event_time.next_timestamp_ms() == 40
+    assert rows(timers.advance(40)) == [(40, "a", None)]
+    timers.event_time.register_one(90)
+    assert timers.event_time.next_timestamp_ms() == 90
+
+
 def test_processing_time_timers_in_batches() -> None:
     _, timers = service()
     keys = pa.array(["a", "b", "c"])

@@ -75,6 +75,23 @@ def test_it_starts_from_the_newest_intact_checkpoint(how: str) -> None:
     )
 
 
+def test_the_entries_of_damaged_checkpoints_are_removed_and_no_others(caplog: pytest.LogCaptureFixture) -> None:
+    """A driver after the next finds the intact ones, and no damaged one that it would have to pass over again."""
+    env = job()
+    lab = dead(env, checkpoints=3)
+    damage(lab, "cut off", 3)
+    again = Lab(env, after=lab, recover=True)
+    again.run_until(record="CheckpointRestored")
+    assert "passing over damaged ones: checkpoint 3: " in caplog.text
+    caplog.clear()
+    again.faults.kill_driver()
+    last = Lab(env, after=again, recover=True)
+    last.run()
+    assert restored(last) == [2]
+    assert "damaged" not in caplog.text, "checkpoint 3 is no longer in the store"
+    assert sorted(last.output()["key"]) == list(range(KEYS))
+
+
 def test_it_never_falls_back_behind_published_rows() -> None:
     env = job(emit="updates")
     lab = dead(env, until="EffectsCommitted")

@@ -166,6 +166,26 @@ def test_its_state_is_canonical_and_holds_what_is_left() -> None:
     assert repr(again) == "SplitEnumerator(source, 2 splits left)"
 
 
+def test_after_removals_a_restored_enumerator_gives_new_splits_new_places() -> None:
+    """Splits that are gone leave holes among the numbers: a new one must not take the place of one that waits."""
+    coordinator = SplitEnumerator("source", 1, discovers=True)
+    coordinator.start([{"id": name} for name in "abcd"])
+    coordinator.discovered([{"id": name} for name in "cde"], removes=True)
+    assert [split["id"] for split in coordinator.remaining] == ["c", "d", "e"]
+    again = SplitEnumerator("source", 1, discovers=True)
+    again.restore(coordinator.checkpoint(), [])
+    again.discovered([{"id": name} for name in "cdefg"], removes=True)
+    assert [(split["id"], split["index"]) for split in again.remaining] == [
+        ("c", 2),
+        ("d", 3),
+        ("e", 4),
+        ("f", 5),
+        ("g", 6),
+    ]
+    again.discovered([{"id": name} for name in "abg"], removes=True)
+    assert [split["id"] for split in again.remaining] == ["g", "a", "b"], "what returns is new"
+
+
 def test_without_state_it_begins_from_all_splits() -> None:
     coordinator = SplitEnumerator("source", 1)
     coordinator.restore(None, numbered(3, splits=3).enumerate_splits())
