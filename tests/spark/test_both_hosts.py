@@ -117,7 +117,8 @@ def test_an_error_that_nobody_foresaw_is_the_declared_failure(
     monkeypatch.setattr(CheckpointStorage, "initialize_location_for_checkpoint", once)
     trace = run(a_job(tmp_path))
     (record,) = trace.story(kind="LocationFailed")
-    assert record.data == {"checkpoint_id": 1, "error": "ZeroDivisionError: by zero", "reason": "IO_EXCEPTION"}
+    expected = {"checkpoint_id": 1, "error": "ZeroDivisionError: by zero", "reason": "IO_EXCEPTION", "may_pass": False}
+    assert record.data == expected
 
 
 @HOSTS

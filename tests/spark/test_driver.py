@@ -600,8 +600,8 @@ def test_the_last_line_of_the_progress_is_true(tmp_path: Path, capsys: pytest.Ca
     completed = job.checkpoints().query("status == 'COMPLETED'")
     last = capsys.readouterr().err.splitlines()[-1]
     assert re.fullmatch(
-        rf"totals: FINISHED, 8 of 8 splits, [\d,]+ rows, ([\d,]+ rows/s, )?{len(completed)} checkpoints, "
-        rf"the last {completed['id'].max()}, 1 restart \[\d+ s\]",
+        rf"totals: FINISHED, 8 of 8 splits, [\d,]+ rows in this epoch, [\d,]+ in all, ([\d,]+ rows/s, )?"
+        rf"{len(completed)} checkpoints, the last {completed['id'].max()}, 1 restart \[\d+ s\]",
         last,
     )
 

@@ -26,7 +26,7 @@ def rescale_on_spark(
     directory: Path,
     launch: Callable[[Plan, str | None], SparkJob],
     kill: Callable[[SparkJob], None],
-    rows: int = 200,
+    rows: int = 300,
 ) -> str:
     """Play a row: a worker dies, the job is cancelled and goes on at the other parallelism. Gives the checkpoint
     between the two, which holds records under way where barriers overtake them and the last task is slow; everything

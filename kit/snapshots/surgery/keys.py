@@ -31,7 +31,7 @@ class KeyDeletion:
 
     @property
     def told(self) -> str:
-        """What is deleted; the rows are known once the change was carried out."""
+        """The keys to delete, and after the change the number of rows that were deleted."""
         many = (
             "where the function is True"
             if callable(self._keys)

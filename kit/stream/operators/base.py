@@ -55,7 +55,7 @@ class Output(Protocol):
 
 
 class Activity(Protocol):
-    """What a task knows of the time in which it could emit (`kit.machines.task.task_activity`)."""
+    """The time in which a task could emit, and whether it has rows (`kit.machines.task.task_activity`)."""
 
     @property
     def ms(self) -> int:
