@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from kit.core.protocol.commands import Note
 from kit.core.protocol.words import Word
-from kit.machines.job.operator_coordinators import OperatorCoordinatorHolder
+from kit.machines.job.operator_coordinators import OperatorCoordinatorHolder, OperatorCoordinators
 from kit.machines.job.subtask_gateway import GatedSubtask
 from kit.stream.graph.job_graph import ChainedOperator
 from kit.stream.operators.coordinator import NO_CHECKPOINT, Payload
@@ -405,3 +406,96 @@ def test_gates_refuse_to_go_back() -> None:
     gateway.close(2)
     gateway.send_event({})
     assert repr(gateway) == "GatedSubtask(0@1, closed by [2], 1 held)"
+
+
+class SeveralHost(Host):
+    """A host of several coordinators, which remembers the operator of each event and backlog."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[tuple[str, int, int]] = []
+        self.backlogs: list[tuple[str, bool]] = []
+
+    def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
+        self.events.append((operator_id, subtask, payload["n"]))
+
+    def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
+        self.backlogs.append((operator_id, is_processing))
+
+    def emit(self, word: Word) -> None:
+        """Take any note."""
+
+
+class Several:
+    """Three coordinators, two of them in one chain, each with three ready subtasks."""
+
+    def __init__(self) -> None:
+        job = graph({"source": 3, "sums": 3}, chains={"source": 2}).job_graph
+        self.specs: dict[str, CoordinatedSpec] = {}
+        vertices = []
+        for vertex in job.vertices:
+            operators = []
+            for operator in vertex.operators:
+                spec = self.specs[operator.operator_id] = CoordinatedSpec()
+                operators.append(replace(operator, spec=spec))
+            vertices.append(replace(vertex, operators=tuple(operators)))
+        self.host = SeveralHost()
+        self.all = OperatorCoordinators(replace(job, vertices=tuple(vertices)), self.host)
+        self.tasks = [f"{vertex}/{subtask}" for vertex in ("source", "sums") for subtask in range(3)]
+        self.deploy(1, 3)
+
+    def deploy(self, attempt: int, parallelism: int) -> None:
+        self.all.deploy(None, dict.fromkeys(("source", "sums"), parallelism))
+        for task in self.tasks:
+            if int(task[-1]) < parallelism:
+                self.all.attempt_ready(task, attempt)
+
+    def close_gates(self, checkpoint_id: int) -> set[tuple[str, int, int]]:
+        """Close all gates and send an event through each; returns those events, which are held."""
+        for each in self.specs:
+            self.all[each].checkpoint(checkpoint_id)
+            for gateway in self.specs[each].made[-1].gateways.values():
+                gateway.send_event({"n": checkpoint_id})
+        assert self.host.events == []
+        return {(each, subtask, checkpoint_id) for each in self.specs for subtask in range(3)}
+
+
+@pytest.mark.parametrize("how", ["abort_triggering", "notify_complete", "notify_aborted", "open_gate"])
+def test_the_gates_of_all_subtasks_of_all_coordinators_open(how: str) -> None:
+    several = Several()
+    for checkpoint_id in (4, 5):
+        held = several.close_gates(checkpoint_id)
+        if how == "abort_triggering":
+            several.all.abort_triggering()
+        elif how == "open_gate":
+            for task in several.tasks:
+                several.all.open_gate(task, checkpoint_id)
+        else:
+            getattr(several.all, how)(checkpoint_id)
+        assert {*several.host.events} == held
+        assert len(several.host.events) == len(held)
+        several.host.events.clear()
+
+
+def test_a_backlog_ends_with_the_last_subtask_of_each_operator_at_each_parallelism() -> None:
+    several = Several()
+    for attempt, parallelism in enumerate((3, 1, 2), 1):
+        several.deploy(attempt, parallelism)
+        for vertex in ("sums", "source"):
+            operators = [each for each in several.specs if several.all[each].vertex == vertex]
+            for subtask in range(parallelism):
+                assert several.host.backlogs == []
+                several.all.data_ended(f"{vertex}/{subtask}")
+            assert several.host.backlogs == [(each, False) for each in operators]
+            several.host.backlogs.clear()
+
+
+def test_the_splits_of_every_operator_that_needs_them_are_listed() -> None:
+    several = Several()
+    assert several.all.needing_splits() == []
+    first, second, third = several.specs
+    for each in (second, third):
+        several.specs[each].made[-1].needs_splits = True
+    assert several.all.needing_splits() == [second, third]
+    several.specs[first].made[-1].needs_splits = True
+    assert several.all.needing_splits() == [first, second, third]

@@ -283,6 +283,26 @@ COORDINATOR: tuple[Row, ...] = (
         ByTest("job/test_operator_coordinators.py"),
     ),
     (
+        "gates-of-one-coordinator",
+        "when triggering is aborted only the first coordinator's gates open",
+        "kit.machines.job.operator_coordinators:OperatorCoordinators.abort_triggering",
+        "in self._holders.values():",
+        "in list(self._holders.values())[:1]:",
+        ByTest(
+            "job/test_operator_coordinator_holder.py::test_the_gates_of_all_subtasks_of_all_coordinators_open[abort_triggering]"
+        ),
+    ),
+    (
+        "backlog-never-ends",
+        "an operator that processes a backlog does so for good, although its subtasks have no more input",
+        "kit.machines.job.operator_coordinators:OperatorCoordinatorHolder.data_ended",
+        "self._ended.add(subtask)",
+        "pass",
+        ByTest(
+            "job/test_operator_coordinator_holder.py::test_a_backlog_ends_with_the_last_subtask_of_each_operator_at_each_parallelism"
+        ),
+    ),
+    (
         "rescale-notes-overtake",
         "of two rescale requests under way at the same time the durable store keeps the first only",
         "kit.machines.job.rescaling:Rescaling._note_next",
