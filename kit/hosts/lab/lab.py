@@ -39,7 +39,7 @@ from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
 from kit.core.protocol.words import Word
 from kit.core.trace.trace import Trace
 from kit.files.given import directory_given, flag_given, path_given
-from kit.files.missing_uids import missing_uids
+from kit.files.missing_uids import warn_of_missing_uids
 from kit.files.output_checks import output_at_risk
 from kit.hosts.lab.by_words import chosen
 from kit.hosts.lab.choices import Choices
@@ -439,7 +439,7 @@ class Lab(Asking):
     def savepoint(self, target: Target = None, *, wait: bool = False) -> int | str:
         """Request a savepoint below `target`, by default in the configured directory, or else in `/savepoints`."""
         path = self._savepoints(target)
-        self._warn_of_missing_uids()
+        warn_of_missing_uids(self.job, logger)
         return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
 
     @overload
@@ -452,7 +452,7 @@ class Lab(Asking):
         """Request stop-with-savepoint; the answer arrives when the job has ended."""
         path = self._savepoints(target)
         flag_given("drain", drain)
-        self._warn_of_missing_uids()
+        warn_of_missing_uids(self.job, logger)
         return self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
 
     def dispose_savepoint(self, path: str | os.PathLike[str]) -> None:
@@ -462,10 +462,6 @@ class Lab(Asking):
         if the metadata is damaged, and StorageError if it refers to files outside the snapshot's own directory.
         """
         self._do(DisposeSavepoint(path_given("path", path)))
-
-    def _warn_of_missing_uids(self) -> None:
-        if risk := missing_uids(self.job):
-            logger.warning("%s", risk)
 
     def _savepoints(self, target: Target) -> str | None:
         path = directory_given("target", target)

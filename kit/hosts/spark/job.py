@@ -53,7 +53,7 @@ from kit.files.given import (
     seconds_given,
 )
 from kit.files.job_failed import JobFailedError
-from kit.files.missing_uids import missing_uids
+from kit.files.missing_uids import warn_of_missing_uids
 from kit.files.onlooker import in_notebook, progress_is_off
 from kit.files.output_checks import begin_new_output, check_new_output, free_run_name, output_at_risk
 from kit.hosts.spark.console import PATIENCE_S, say, waiting
@@ -455,10 +455,6 @@ class SparkJob(Asking):
         flag_given("full", full)
         return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
 
-    def _warn_of_missing_uids(self) -> None:
-        if risk := missing_uids(self.job):
-            logger.warning("%s", risk)
-
     @overload
     def savepoint(self, target: Target = None, *, wait: Literal[True] = True) -> str: ...
 
@@ -471,7 +467,7 @@ class SparkJob(Asking):
         The default target is the `savepoint_directory` of the job's settings, or `savepoints` in their `directory`.
         """
         path = directory_given("target", target)
-        self._warn_of_missing_uids()
+        warn_of_missing_uids(self.job, logger)
         return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
 
     @overload
@@ -489,7 +485,7 @@ class SparkJob(Asking):
         """
         path = directory_given("target", target)
         flag_given("drain", drain)
-        self._warn_of_missing_uids()
+        warn_of_missing_uids(self.job, logger)
         try:
             answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
         except JobFailedError:

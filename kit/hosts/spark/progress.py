@@ -98,7 +98,8 @@ class Progress:
         if self.splits:
             parts.append(f"{self.splits_done} of {self.splits} splits")
         if self.rows:
-            parts.append(f"{self.rows:,} rows" + (f" in this epoch, {self.rows_in_all:,} in all" * bool(self.restarts)))
+            in_all = f" in this epoch, {self.rows_in_all:,} in all" if self.restarts else ""
+            parts.append(f"{self.rows:,} rows{in_all}")
         if rows_a_second:
             parts.append(f"{rows_a_second:,.0f} rows/s")
         last = "" if self.latest is None else f", the last {self.latest}"

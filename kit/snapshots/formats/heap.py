@@ -281,9 +281,9 @@ class _Search:
 
 
 class _AfterSearch:
-    """Whether the ends of values were searched in the bytes before: then what does not fit may not be damage.
+    """A context that knows if the ends of values were searched: then bytes that do not fit may not be damaged.
 
-    In its context, an error of damaged bytes is replaced by one that says which type cannot be read.
+    In it, an error of damaged bytes is replaced by one that says which type cannot be read.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Marks of the output that was deleted because an older snapshot was restored, or because a run overwrote it.
 
-Snapshots that cover this output may still exist. Whoever restored one of them would miss the rows, so the restore is
+Snapshots that cover this output may still exist. A job that restored one of them would miss the rows, so the restore is
 rejected. Before the first file is deleted, an empty file says from which checkpoint on the output of a writer is gone:
 
     <output>/.staging/discarded-<writer>-from-6

@@ -343,11 +343,12 @@ class ParquetReader(StreamReader):
             row += batch.num_rows
             if skip < stop:
                 try:
-                    yield self._rows(batch.slice(skip, stop - skip), keys)
+                    rows = self._rows(batch.slice(skip, stop - skip), keys)
                 except pa.ArrowException as error:
                     raise SchemaError(
                         f"{split['path']} does not have the columns {column_list(self._schema)}: {error}"
                     ) from error
+                yield rows
 
     def _rows(self, batch: pa.RecordBatch, keys: Mapping[str, Any]) -> pa.RecordBatch:
         return with_keys(batch, keys, self._schema)

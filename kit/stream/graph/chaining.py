@@ -39,18 +39,27 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class ChainingRule:
-    """A rule: `refuses` returns True if it forbids the chaining, and `reason` returns the reason as text."""
+    """A rule: `refuses` returns True if it forbids the chaining, and `reason` returns the reason as text.
+
+    A rule that is a `choice` of the user does not separate a source from its watermarks.
+    """
 
     name: str
     refuses: Callable[[Link], bool]
     reason: Callable[[Link], str]
+    choice: bool = False
+
+    def forbids(self, link: Link) -> bool:
+        """Return True if the rule applies to the link and forbids the chaining."""
+        return self.refuses(link) and not (self.choice and link.is_of_source)
 
 
 RULES: tuple[ChainingRule, ...] = (
     ChainingRule(
         "switched off",
-        lambda link: not (link.enabled or link.is_of_source),
+        lambda link: not link.enabled,
         lambda link: "chaining is switched off for this job",
+        choice=True,
     ),
     ChainingRule(
         "one input",
@@ -59,18 +68,21 @@ RULES: tuple[ChainingRule, ...] = (
     ),
     ChainingRule(
         "upstream never",
-        lambda link: link.upstream.chaining is ChainingStrategy.NEVER and not link.is_of_source,
+        lambda link: link.upstream.chaining is ChainingStrategy.NEVER,
         lambda link: f"{link.upstream.name!r} forbids chaining (disable_chaining)",
+        choice=True,
     ),
     ChainingRule(
         "downstream never",
-        lambda link: link.downstream.chaining is ChainingStrategy.NEVER and not link.is_of_source,
+        lambda link: link.downstream.chaining is ChainingStrategy.NEVER,
         lambda link: f"{link.downstream.name!r} forbids chaining (disable_chaining)",
+        choice=True,
     ),
     ChainingRule(
         "downstream head",
-        lambda link: link.downstream.chaining is ChainingStrategy.HEAD and not link.is_of_source,
+        lambda link: link.downstream.chaining is ChainingStrategy.HEAD,
         lambda link: f"{link.downstream.name!r} starts a new chain (start_new_chain)",
+        choice=True,
     ),
     ChainingRule(
         "parallelism",
@@ -95,7 +107,7 @@ def chaining_reason(edge: StreamEdge, graph: StreamGraph) -> str | None:
     """Return why the two ends of this edge cannot share a task, or None if they do."""
     downstream = graph.node(edge.target)
     link = Link(edge, graph.node(edge.source), downstream, len(graph.inputs(downstream)), graph.chaining)
-    return next((rule.reason(link) for rule in RULES if rule.refuses(link)), None)
+    return next((rule.reason(link) for rule in RULES if rule.forbids(link)), None)
 
 
 def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:

@@ -136,8 +136,10 @@ class SourceOperator(Operator):
 
     @property
     def has_nothing(self) -> bool:
-        """True if the source could be read and has no rows: each split was read to its present end, or there is no
-        split, or the limit on rows per second, which is a part of the source, holds its rows back.
+        """True if the source could be read and has no rows.
+
+        Each split was read to its present end, or none is held, or the limit on rows per second holds the rows back:
+        it is a part of the source.
         """
         if self._reading or self._asking or self._exhausted:
             return False

@@ -88,7 +88,7 @@ class CoordinatorAlignment:
 
     @property
     def limit(self) -> dict[str, Any] | None:
-        """The limit that the readers were told; None if there is none."""
+        """The limit that was sent to the readers; None if there is none."""
         return None if self._said is None else {"kind": ALIGN, "max_watermark": self._said}
 
     def _changed(self) -> dict[str, Any] | None:

@@ -80,11 +80,6 @@ class SplitWatermarks:
         return self.least
 
     @property
-    def is_idle(self) -> bool:
-        """True if the sequence to which rows are counted is idle."""
-        return self.current in self._idle
-
-    @property
     def least(self) -> int | None:
         """The least watermark of the sequences that are not idle; None if there are none."""
         return min(self._active(), default=None)
