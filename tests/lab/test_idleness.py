@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from random import Random as Chance
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kit import (
     CheckpointConfig,
@@ -21,9 +18,8 @@ from kit import (
     count,
 )
 from kit.hosts.lab.world.actions import Action
-from kit.hosts.lab.world.schedulers import Random
 from tests.lab.test_endless_sources import read_all
-from tests.lab.test_split_alignment import Uneven
+from tests.lab.test_split_alignment import Uneven, job
 from tests.operators.growing import Endless
 
 MOST_STEPS = 40_000
@@ -101,7 +97,7 @@ def test_a_source_whose_process_was_suspended_is_not_idle() -> None:
 
 def test_a_source_that_has_nothing_is_idle_and_holds_nobody_back() -> None:
     source = Endless("ab", {"a": 20, "b": 200}, batch_rows=10)
-    lab = aligned(source, 2, idle_ms=100)
+    lab = job(source, 2, idle_ms=100)
     read_all(lab, source)
     lab.run_until(at_ms=lab.look.at_ms + 400)
     assert counted(lab) >= 180
@@ -114,29 +110,10 @@ def test_a_source_that_has_nothing_is_idle_and_holds_nobody_back() -> None:
 # --- alignment --------------------------------------------------------------------------------------------------------
 
 
-def aligned(
-    source: Endless,
-    parallelism: int,
-    *,
-    drift_ms: int | None = None,
-    idle_ms: int | None = None,
-    seed: int | None = None,
-) -> Lab:
-    env = StreamEnvironment(
-        "aligned", parallelism=parallelism, max_parallelism=8, checkpoint=CheckpointConfig(interval_ms=50)
-    )
-    timed = env.from_source(source, uid="rows").assign_timestamps("t")
-    timed = timed if drift_ms is None else timed.with_alignment(drift_ms)
-    timed = timed if idle_ms is None else timed.with_idleness(idle_ms)
-    windows = timed.key_by("split").window(TumblingEventTimeWindows(100)).aggregate(n=count()).uid("windows")
-    windows.sink_to(CollectSink("counts"), uid="out")
-    return Lab(env) if seed is None else Lab(env, seed=seed, scheduler=Random())
-
-
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_a_split_that_alignment_pauses_is_not_idle(parallelism: int) -> None:
     source = Uneven("ab", {"a": 60, "b": 600}, batch_rows=5)
-    lab = aligned(source, parallelism, drift_ms=300, idle_ms=150)
+    lab = job(source, parallelism, drift_ms=300, idle_ms=150)
     lab.run_until(lambda _: paused(lab))
     read_all(lab, source)
     assert not lab.look.late_rows_dropped
@@ -175,7 +152,7 @@ def test_no_reader_waits_for_one_that_has_ended(tmp_path: Path, parallelism: int
 
 def test_a_reader_whose_split_was_removed_or_is_idle_holds_nobody_back() -> None:
     source = Uneven("abc", {"a": 80, "b": 20, "c": 600}, batch_rows=5)
-    lab = aligned(source, 3, drift_ms=300)
+    lab = job(source, 3, drift_ms=300)
     lab.run_until(lambda _: paused(lab))
     source.ended.add("b")
     source.rows["c"] = 700
@@ -183,52 +160,3 @@ def test_a_reader_whose_split_was_removed_or_is_idle_holds_nobody_back() -> None
     source.ended.update("ac")
     lab.run()
     assert counted(lab) == 80 + 20 + 700
-
-
-# --- random jobs ------------------------------------------------------------------------------------------------------
-
-
-def shuffled(chance: Chance) -> Uneven:
-    names = "abcd"[: chance.randint(2, 4)]
-    return Uneven(names, {name: chance.randint(20, 150) for name in names}, set(names), batch_rows=chance.randint(1, 9))
-
-
-@given(st.integers(0, 10_000))
-def test_no_row_is_late_where_each_source_has_rows_until_it_ends(seed: int) -> None:
-    """The oracle: each split is in order and always has rows, so no split is ever idle, and none may be left behind;
-    whatever stands still, for however long, fails or ends.
-    """
-    chance = Chance(seed)
-    source = shuffled(chance)
-    parallelism = chance.randint(1, 3)
-    idle_ms, drift_ms = chance.choice([20, 100, 400]), chance.choice([None, 100, 1_000])
-    lab = aligned(source, parallelism, drift_ms=drift_ms, idle_ms=idle_ms, seed=seed)
-    lab.run_until(record="AllTasksRunning")
-    for _ in range(chance.randint(1, 4)):
-        if lab.status != "RUNNING":
-            break
-        stands = chance.choice([f"turn:{task}" for task in lab.look.tasks])
-        if chance.random() < 0.4:
-            worker = chance.randrange(parallelism)
-            lab.faults.freeze(worker)
-            advance(lab, chance.randint(1, 1_500))
-            lab.faults.thaw(worker)
-        elif chance.random() < 0.2:
-            lab.faults.kill(chance.randrange(parallelism))
-        advance(lab, chance.randint(1, 600), stands)
-    steps = lab.position + MOST_STEPS
-    while lab.status != "FINISHED" and lab.position < steps:
-        lab.step()
-    assert lab.status == "FINISHED", lab
-    assert counted(lab) == sum(source.rows.values())
-    assert not lab.look.late_rows_dropped
-
-
-def advance(lab: Lab, ms: int, stands: str = "") -> None:
-    """Let time pass; what `stands` does not happen while something else can."""
-    until_ms = lab.look.at_ms + ms
-    while lab.look.at_ms < until_ms and lab.status in ("RUNNING", "RESTARTING"):
-        enabled = lab.enabled()
-        if not enabled:
-            return
-        lab.step(next((each for each in enabled if each.key != stands), enabled[0]))

@@ -23,6 +23,7 @@ from kit import (
     TumblingEventTimeWindows,
     count,
 )
+from kit.hosts.lab.world.schedulers import Random
 from kit.hosts.spark import SparkJob
 from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.operators.watermarks import TimestampsAndWatermarks
@@ -32,7 +33,15 @@ from tests.spark.jobs import ThreadGang
 from tests.why.jobs import says
 
 
-def job(source: Endless, parallelism: int = 1, *, idle_ms: int | None = None, drift_ms: int | None = None) -> Lab:
+def job(
+    source: Endless,
+    parallelism: int = 1,
+    *,
+    idle_ms: int | None = None,
+    drift_ms: int | None = None,
+    seed: int | None = None,
+) -> Lab:
+    """Count the rows of each split in windows; with a seed, what happens next is drawn."""
     env = StreamEnvironment(
         "timed", parallelism=parallelism, max_parallelism=8, checkpoint=CheckpointConfig(interval_ms=50)
     )
@@ -43,7 +52,7 @@ def job(source: Endless, parallelism: int = 1, *, idle_ms: int | None = None, dr
         timed = timed.with_alignment(drift_ms)
     windows = timed.key_by("split").window(TumblingEventTimeWindows(100)).aggregate(n=count())
     windows.sink_to(CollectSink("counts"), uid="out")
-    return Lab(env)
+    return Lab(env) if seed is None else Lab(env, seed=seed, scheduler=Random())
 
 
 def last_window(lab: Lab, at_ms: int) -> int:
