@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kit import displays as _displays
+from kit.core.extras import naming_extras as _naming_extras
 from kit.core.lazily import offer as _offer
 
 if TYPE_CHECKING:
@@ -122,4 +123,5 @@ def show(thing: Any = None, *, tab: bool = False) -> Any:
     the first). A checkpoint that was opened is browsed. With `tab` the explorer or browser gets a JupyterLab tab of its
     own. Raises TypeError for anything else.
     """
-    return _displays.explorer(thing, tab=tab)
+    with _naming_extras():
+        return _displays.explorer(thing, tab=tab)

@@ -2,6 +2,11 @@
 
 import sys
 
+from kit.core.extras import explained
+
+FAILED = 2
+"""The exit code for a command that needs a package that is not installed, as for one that could read nothing."""
+
 
 def main() -> None:
     """Run the command line. `doctor` and `course` need no other package, since they say which one is missing."""
@@ -13,9 +18,16 @@ def main() -> None:
         from kit.course.material import main as copy
 
         sys.exit(copy(sys.argv[1:]))
-    from kit.cli.editing import app as run
+    try:
+        from kit.cli.editing import app as run
 
-    run()
+        run()
+    except ImportError as error:
+        found = explained(error)
+        if found is error:
+            raise
+        sys.stderr.write(f"kit: {found}\n")
+        sys.exit(FAILED)
 
 
 if __name__ == "__main__":

@@ -18,17 +18,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
+from kit.core.extras import CORE, PROJECT
 from kit.core.markup import cells, element, table
 from kit.files.given import flag_given
+from kit.files.onlooker import in_notebook
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OK, NOT_OK, NOTE = "ok", "not ok", "note"
 """A note is informative; everything works."""
 
-PROJECT = "checkpoint-kit"
 OLDEST_PYTHON, OLDEST_JAVA = (3, 11), 17
 LEAST_MEMORY_MB, LEAST_DISK_MB = 1_000, 500
 EXTENSIONS = {
@@ -88,6 +90,8 @@ class Checkup(Sequence[Check]):
 
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per check: what was checked, its status, what was found, and what fixes it."""
+        import pandas as pd
+
         rows = [(check.of, check.status, check.found, check.mend) for check in self._checks]
         return pd.DataFrame(rows, columns=["check", "status", "found", "mend"])
 
@@ -213,11 +217,12 @@ EVERYDAY = ("spark", "widgets", "plots")
 def packages() -> Check:
     """Check that what the core needs is installed, and which of the everyday extras is missing a package."""
     core = requirements()
-    if not core:
-        return Check("packages", NOTE, "the kit is imported from its source and not installed", install())
-    missing = [name for name in core if not version(name)]
+    found = version if core else util.find_spec  # imported from its source, the kit has no list of requirements
+    missing = [name for name in core or CORE if not found(name)]
     if missing:
         return Check("packages", NOT_OK, f"missing: {', '.join(missing)}", install(*missing))
+    if not core:
+        return Check("packages", NOTE, "the kit is imported from its source and not installed", install())
     extras = {extra: requirements(extra) for extra in EVERYDAY}
     wanted = core | {name: limits for of in extras.values() for name, limits in of.items()}
     others = [name for name, limits in wanted.items() if version(name) and not _fits(version(name), limits)]
@@ -300,7 +305,7 @@ def widgets() -> Check:
     there = {name: version(name) for name in ("ipywidgets", "anywidget", "jupyterlab")}
     missing = [name for name in ("ipywidgets", "anywidget") if not there[name]]
     if missing:
-        return Check("widgets", NOT_OK, f"missing: {', '.join(missing)}", install(*missing))
+        return Check("widgets", NOT_OK, f"missing: {', '.join(missing)}", install(f"'{PROJECT}[widgets]'"))
     found = ", ".join(f"{name} {number}" for name, number in there.items() if number)
     if not there["jupyterlab"]:
         return Check("widgets", NOTE, f"{found}; no JupyterLab in this environment", install("jupyterlab"))
@@ -315,9 +320,7 @@ def widgets() -> Check:
 
 def front_end() -> Check:
     """Check which front end shows this kernel's cells, and that it shows the explorer."""
-    from IPython.core.getipython import get_ipython
-
-    if getattr(get_ipython(), "kernel", None) is None:
+    if not in_notebook():
         return Check("front end", NOTE, "none: this is not a notebook's kernel")
     known = next((name for variable, name in FRONT_ENDS.items() if os.environ.get(variable)), "")
     if known == "Google Colab":
@@ -335,7 +338,7 @@ def graphviz() -> Check:
         return Check("Graphviz", OK, f"the program {program}")
     if version("pygraphviz"):
         return Check("Graphviz", OK, f"in this process, by pygraphviz {version('pygraphviz')}")
-    return Check("Graphviz", NOT_OK, "neither a program dot nor pygraphviz", install("pygraphviz"))
+    return Check("Graphviz", NOT_OK, "neither a program dot nor pygraphviz", install(f"'{PROJECT}[widgets]'"))
 
 
 # --- the machine, and what is left over -------------------------------------------------------------------------------

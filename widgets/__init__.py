@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from widgets.explorer.explorer import Explorer, show
-from widgets.pictures.monitor import Monitor
-from widgets.pictures.prediction import Prediction, predict
-from widgets.pictures.rescale_planner import RescalePlanner
-from widgets.pictures.space_time import SpaceTimeWidget
-from widgets.pictures.stepper import Stepper
+from typing import TYPE_CHECKING
 
-__all__ = ["Explorer", "Monitor", "Prediction", "RescalePlanner", "SpaceTimeWidget", "Stepper", "predict", "show"]
+from kit.core.lazily import offer as _offer
 
+if TYPE_CHECKING:
+    from widgets.explorer.explorer import Explorer as Explorer
+    from widgets.explorer.explorer import show as show
+    from widgets.pictures.monitor import Monitor as Monitor
+    from widgets.pictures.prediction import Prediction as Prediction
+    from widgets.pictures.prediction import predict as predict
+    from widgets.pictures.rescale_planner import RescalePlanner as RescalePlanner
+    from widgets.pictures.space_time import SpaceTimeWidget as SpaceTimeWidget
+    from widgets.pictures.stepper import Stepper as Stepper
 
-def __dir__() -> list[str]:
-    """Return the names that Tab completion offers: the public ones only."""
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_offer(__name__)

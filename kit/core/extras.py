@@ -1,9 +1,14 @@
-"""The extras of the package: which one brings a module that is missing."""
+"""The extras of the package: which one installs a module that is missing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
+PROJECT = "checkpoint-kit"
+CORE = ("numpy", "pandas", "pyarrow", "rich", "typer")
+"""Modules that every installation has. They are missing only if the kit was installed without its dependencies."""
 EXTRAS = {
     "pyspark": "spark",
     "py4j": "spark",
@@ -22,18 +27,33 @@ EXTRAS = {
 """Modules that only a part of the kit needs, and the extra that installs each."""
 
 
-def explained(error: ModuleNotFoundError) -> ImportError:
-    """Return the error with the command that installs what is missing; unchanged if no extra brings the module."""
+def install_command(*extras: str) -> str:
+    """Return the command that installs the kit with these extras."""
+    return f"pip install '{PROJECT}[{','.join(extras)}]'" if extras else f"pip install {PROJECT}"
+
+
+def explained(error: ImportError) -> ImportError:
+    """Return the error with the command that installs the module; unchanged if the kit does not need the module."""
     module = (error.name or "").partition(".")[0]
-    extra = EXTRAS.get(module)
-    if extra is None:
-        return error
-    return ImportError(f"{module} is not installed: pip install 'checkpoint-kit[{extra}]'", name=module)
+    if module in EXTRAS:
+        return ImportError(f"{module} is not installed: {install_command(EXTRAS[module])}", name=module)
+    if module in CORE:
+        return ImportError(f"{module} is not installed: {install_command()}", name=module)
+    return error
 
 
-def raise_explained(error: ModuleNotFoundError) -> NoReturn:
+def raise_explained(error: ImportError) -> NoReturn:
     """Raise the error as `explained` returns it: itself, or the explanation with the error as its cause."""
     found = explained(error)
     if found is error:
         raise error
     raise found from error
+
+
+@contextmanager
+def naming_extras() -> Iterator[None]:
+    """Explain the imports in this block: if a module is missing, the error names the extra that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise_explained(error)

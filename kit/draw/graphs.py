@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kit.core.extras import naming_extras
 from kit.draw.assets import light_colours
 from kit.draw.picture import Svg, light_svg
 from kit.draw.stage.layout import Box, Point
@@ -261,7 +262,8 @@ def _placed(graph: Graph, room: float) -> Placed:
 
 def _agraph(graph: Graph, room: float) -> Any:
     """Return the graph for Graphviz: boxes without texts, labels as empty tables with the sizes of the texts."""
-    import pygraphviz
+    with naming_extras():
+        import pygraphviz
 
     picture = pygraphviz.AGraph(directed=True, strict=False)
     picture.graph_attr.update(
@@ -423,9 +425,10 @@ FONT = "DejaVu Sans,Verdana,Helvetica"
 
 
 def _dot(graph: Graph) -> Dot:
-    import graphviz
+    with naming_extras():
+        import graphviz
 
-    from kit.draw.graphviz_objects import Dot
+        from kit.draw.graphviz_objects import Dot
 
     colours = light_colours()
     made = Dot(

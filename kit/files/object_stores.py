@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from kit.core.extras import install_command
 from kit.core.state.errors import StorageError
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
@@ -33,7 +34,7 @@ def check_installed(path: str) -> None:
     except ImportError as error:
         raise StorageError(
             f"{path!r} is in an object store, where publishing a checkpoint once needs the package obstore: "
-            "pip install 'checkpoint-kit[s3]'"
+            f"{install_command('s3')}"
         ) from error
 
 

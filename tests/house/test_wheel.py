@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
-from kit.core.extras import EXTRAS
+from kit.core.extras import CORE, EXTRAS
 from kit.course.material import copy_course
 from tests.house.files import ROOT, read, shipped, tracked
 from tests.house.rules import names_in
@@ -67,12 +67,23 @@ def test_the_readmes_first_example_runs_from_the_wheel(python: Path, tmp_path: P
 WITHOUT_EXTRAS = """
 import sys
 
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {blocked}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+finders, blocked = list(sys.meta_path), {blocked}
 
-sys.meta_path.insert(0, Missing())
+class Missing:
+    # finds all modules and packages but the blocked ones, which look as if they were not installed
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in blocked:
+            return None
+        return next((spec for each in finders if (spec := each.find_spec(name, path, target))), None)
+
+    def find_distributions(self, *context):
+        names = {{name.lower() for name in blocked}}
+        for each in finders:
+            for found in getattr(each, "find_distributions", lambda *_: ())(*context):
+                if found.metadata["Name"].lower() not in names:
+                    yield found
+
+sys.meta_path[:] = [Missing()]
 """
 
 
@@ -96,6 +107,95 @@ def test_the_command_needs_no_extra(python: Path, tmp_path: Path) -> None:
     said = run([str(python), "-c", code, "state", str(savepoint), "sums", "total"], tmp_path)
     assert said.startswith("sums, total: 5 rows")
     assert run([str(python), "-c", code, "check", str(savepoint)], tmp_path).startswith("Checkpoint 1 restores")
+
+
+EACH_COMMAND = """
+import contextlib
+from kit.__main__ import main
+
+for line in sys.stdin.read().splitlines():
+    sys.argv = ["kit", *line.split()]
+    print("$", line)
+    with contextlib.redirect_stderr(sys.stdout), contextlib.suppress(SystemExit):
+        main()
+"""
+COMMANDS = """--help
+doctor
+doctor --lab
+ls {0}
+show {0}
+show {0} --html {0}.html
+state {0} sums total
+in-flight {0} sums
+check {0}
+diff {0} {0}
+size {0}
+orphans {0}
+plan {0} sums -p 2
+edit {0} --to {0}-new
+advise {0}.json
+course {0}-course"""
+
+
+def said_by_each_command(python: Path, savepoint: Path, blocked: set[str]) -> dict[str, str]:
+    """What each command prints, by its name, where some modules cannot be imported. No command ends in an error."""
+    code = WITHOUT_EXTRAS.format(blocked=blocked) + EACH_COMMAND
+    given = COMMANDS.format(savepoint)
+    ended = subprocess.run(
+        [str(python), "-c", code], cwd=savepoint.parent, input=given, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    parts = [part.partition("\n") for part in f"\n{ended.stdout}".split("\n$ ")[1:]]
+    assert [line for line, _, _ in parts] == given.splitlines()
+    return {line.replace(str(savepoint), "savepoint"): text.strip() for line, _, text in parts}
+
+
+def test_each_command_works_without_an_extra_or_names_it(python: Path, tmp_path: Path) -> None:
+    savepoint = longs(tmp_path / "savepoint", np.arange(5))
+    said = said_by_each_command(python, savepoint, {*EXTRAS, "tqdm", "jupyterlab"})
+    assert said["show savepoint --html savepoint.html"] == (
+        "kit: graphviz is not installed: pip install 'checkpoint-kit[plots]'"
+    )
+    others = [line for line in said if "--html" not in line and not line.startswith("doctor")]
+    assert [line for line in others if "is not installed" in said[line]] == []
+    assert "not a notebook's kernel" in said["doctor"]
+    to_mend = {line: said[line].rpartition("To mend: ")[2] for line in ("doctor", "doctor --lab")}
+    assert "checkpoint-kit[spark]" in to_mend["doctor"]
+    assert "checkpoint-kit[widgets]" in to_mend["doctor"]
+    assert re.fullmatch(r"\S+ -m pip install 'checkpoint-kit\[widgets\]'", to_mend["doctor --lab"])
+    assert said["state savepoint sums total"].startswith("sums, total: 5 rows")
+    assert said["edit savepoint --to savepoint-new"].endswith("B of state.")
+    assert said["advise savepoint.json"].startswith("kit: ")
+
+
+def test_each_command_names_what_the_core_lacks(python: Path, tmp_path: Path) -> None:
+    savepoint = longs(tmp_path / "savepoint", np.arange(5))
+    said = said_by_each_command(python, savepoint, {*EXTRAS, *CORE})
+    for line in ("doctor", "doctor --lab"):
+        assert "missing: numpy, pandas, pyarrow, rich, typer" in " ".join(said[line].split()), said[line]
+    assert said.pop("course savepoint-course").startswith("51 files copied")
+    for line in said.keys() - {"doctor", "doctor --lab"}:
+        assert said[line] == "kit: typer is not installed: pip install checkpoint-kit", line
+
+
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("from kit import *", "spark"),
+        ("import pyspark_checkpoint", "spark"),
+        ("import kit; kit.show()", "widgets"),
+        ("from widgets import Monitor", "widgets"),
+        ("from kit.draw import gantt; gantt(None)", "plots"),
+        (f"{IN_THE_LAB}\nlab._repr_svg_()", "plots"),
+        (f"{IN_THE_LAB}\nlab.why('job').dot()", "plots"),
+        (f"{IN_THE_LAB}\nlab.show(tab=True)", "widgets"),
+    ],
+)
+def test_python_names_the_extra_that_is_missing(python: Path, tmp_path: Path, code: str, extra: str) -> None:
+    full = f"{WITHOUT_EXTRAS.format(blocked={*EXTRAS, 'tqdm'})}\n{code}"
+    ended = subprocess.run([str(python), "-c", full], cwd=tmp_path, capture_output=True, text=True, check=False)
+    last = ended.stderr.splitlines()[-1]
+    assert re.fullmatch(rf"ImportError: \w+ is not installed: pip install 'checkpoint-kit\[{extra}\]'", last), last
 
 
 def test_the_glossary_is_read_from_the_wheel(python: Path, tmp_path: Path) -> None:

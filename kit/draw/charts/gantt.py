@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kit.core.extras import naming_extras
 from kit.draw.assets import light_colours
 from kit.draw.picture import Chart
 from kit.run.checkpoint_path import Span, legend_of
@@ -33,9 +34,10 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
 
     `run` is a Lab, a SparkJob or a Trace. Raises ValueError when it knows no such checkpoint.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-    from matplotlib.patches import Patch
+    with naming_extras():
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+        from matplotlib.patches import Patch
 
     shown = run_of(run)
     found = journeys(shown)

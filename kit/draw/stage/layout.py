@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
+from kit.core.extras import naming_extras
 from kit.core.trace.shape import ShapeChannel
 from kit.run.stage import Stage
 
@@ -295,7 +296,8 @@ def ranks_of(stage: Stage) -> dict[str, int]:
 
 def _vertex_boxes(stage: Stage, columns: Mapping[str, _Columns]) -> dict[str, Box]:
     """Let dot place the vertices; an edge over several ranks gets a bend in each rank between (see `_bend`)."""
-    import pygraphviz
+    with naming_extras():
+        import pygraphviz
 
     graph = pygraphviz.AGraph(directed=True, strict=True)
     ranks = ranks_of(stage)

@@ -20,6 +20,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from kit.core.extras import install_command
 from kit.files.stores.errors import InconsistentStoreError, StoreError
 from kit.files.stores.stores import CHECKPOINTS, LEADER, Leader, Records, lost, only_reads
 
@@ -39,7 +40,7 @@ try:
     from kazoo.retry import KazooRetry, RetryFailedError
 except ImportError as missing:
     raise ImportError(
-        "a store in ZooKeeper needs the client kazoo: install checkpoint-kit[zookeeper], or choose store='filesystem'"
+        f"a store in ZooKeeper needs the client kazoo: {install_command('zookeeper')}, or choose store='filesystem'"
     ) from missing
 
 CONNECT_S = 10.0

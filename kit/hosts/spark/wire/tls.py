@@ -23,6 +23,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
+from kit.core.extras import install_command
+
 RUN_NAME = "checkpoint-kit.invalid"
 """The name in a run's certificate."""
 _VALID_DAYS = 365
@@ -88,8 +90,8 @@ class Tls:
             from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
         except ImportError as error:
             raise ImportError(
-                "certificates for a run are made with the package cryptography: pip install 'checkpoint-kit[tls]', or "
-                "give files of your own to Tls.from_files"
+                f"certificates for a run are made with the package cryptography: {install_command('tls')}, or give "
+                "files of your own to Tls.from_files"
             ) from error
         now = datetime.now(UTC)
         authority_name, own_name = (
