@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from kit.stream.settings.job_settings import NoRestart as NoRestart
     from kit.stream.settings.job_settings import RescaleConfig as RescaleConfig
     from kit.stream.settings.parts import Parts as Parts
+    from kit.version import __version__ as __version__
 
 
 def _no_name(package: str, name: str) -> None:

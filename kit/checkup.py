@@ -20,6 +20,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from checkpoint_kit.collisions import commands_taken, modules_taken, reinstalling
 from kit.core.extras import CORE, PROJECT
 from kit.core.markup import cells, element, table
 from kit.files.given import flag_given
@@ -64,7 +65,7 @@ class Check:
 
 
 class Checkup(Sequence[Check]):
-    """All checks in order: a table, in a notebook as well; `ok` is True if there is no problem."""
+    """All checks in order: a table, in a notebook as well; `ok` is True if nothing needed is missing or wrong."""
 
     def __init__(self, checks: Sequence[Check]) -> None:
         self._checks = tuple(checks)
@@ -133,6 +134,7 @@ def doctor(*, spark: bool = True, start_spark: bool = False) -> Checkup:
 def _checks(spark: bool, start_spark: bool) -> Iterator[Check]:
     yield python()
     yield packages()
+    yield names()
     if spark:
         yield java()
         yield spark_package()
@@ -237,6 +239,20 @@ def packages() -> Check:
         told = "; ".join(f"{', '.join(names)} (extra {extra})" for extra, names in lacking.items())
         return Check("packages", NOTE, f"missing: {told}", install(f"'{PROJECT}[{','.join(lacking)}]'"))
     return Check("packages", OK, f"all {len(wanted)}, as tested")
+
+
+def names() -> Check:
+    """Check that no other package installs a module or a command of the same name as the kit's."""
+    others = modules_taken()
+    if others:
+        told = "; ".join(f"{name} installs the module {', '.join(taken)} too" for name, taken in others)
+        mend = reinstalling(name for name, _ in others)
+        return Check("names", NOT_OK, f"{told}, in the same place; install one of them in another environment", mend)
+    others = commands_taken()
+    if others:
+        told = "; ".join(f"{name} installs the command {', '.join(taken)} too" for name, taken in others)
+        return Check("names", NOTE, f"{told}; {PROJECT} is always the kit's")
+    return Check("names", OK, "no other package has the kit's modules or commands")
 
 
 # --- Java and Spark ---------------------------------------------------------------------------------------------------

@@ -105,6 +105,48 @@ def test_a_package_that_is_missing_or_another_is_named(monkeypatch: pytest.Monke
     assert found.ok
 
 
+def another_package(directory: Path, *files: str, command: str = "") -> None:
+    """Install a package of another project that has these files, and this command."""
+    about = directory / "kitchen-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kitchen\nVersion: 1.0\n")
+    (about / "RECORD").write_text("".join(f"{name},,\n" for name in files))
+    for name in files:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).touch()
+    (about / "entry_points.txt").write_text(f"[console_scripts]\n{command} = kitchen:main\n" if command else "")
+
+
+def test_another_package_with_a_module_of_the_kits_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor()["names"].status == "ok"
+    another_package(tmp_path, "kitchen/kit/__init__.py", "kitchen/kit.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert doctor()["names"].status == "ok", "modules inside another are no collision"
+    for number, file in enumerate(("kit/__init__.py", "kit.py")):
+        another_package(tmp_path / str(number), file, command="kit")
+        monkeypatch.syspath_prepend(tmp_path / str(number))
+        found = doctor()
+        assert not found.ok
+        assert found["names"].found.startswith("kitchen installs the module kit too, in the same place; ")
+        assert f"{sys.executable} -m pip uninstall -y kitchen && " in found.command
+        monkeypatch.setattr(sys, "path", sys.path[1:])
+
+
+@pytest.mark.parametrize(
+    ("file", "command"), [("a.py", "kit"), ("../../../bin/kit", ""), ("../../Scripts/kit.exe", "")]
+)
+def test_another_package_with_a_command_of_the_kits_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, command: str
+) -> None:
+    packages = tmp_path / "lib/python3/site-packages"
+    another_package(packages, file, command=command)
+    monkeypatch.syspath_prepend(packages)
+    found = doctor()
+    assert found.ok
+    assert found["names"].status == "note"
+    assert found["names"].found == "kitchen installs the command kit too; checkpoint-kit is always the kit's"
+
+
 def test_a_jupyterlab_without_the_extension_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkup, "extension_directories", lambda: [tmp_path])
     found = doctor()["widgets"]

@@ -15,8 +15,10 @@ from typing import Annotated, Any, Optional
 import typer
 
 from kit.cli.printing import as_table, as_tables, for_programs
+from kit.core.extras import PROJECT
 from kit.core.state.errors import StateError
 from kit.snapshots.checkpoints import Checkpoint, Checkpoints, open_checkpoint, open_checkpoints
+from kit.version import __version__
 
 NOT_RESTORABLE, FAILED, COSTS = 1, 2, 3
 
@@ -43,6 +45,21 @@ Uids = Annotated[
     ),
 ]
 Follow = Annotated[bool, typer.Option("--follow", help="Read files outside the checkpoint's own directories too.")]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"{PROJECT} {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Take the options of `kit` itself, before those of its commands."""
 
 
 class Table(StrEnum):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -54,7 +54,8 @@ class Offering(ModuleType):
 
     def __dir__(self) -> list[str]:
         """Return the names for completion: those it offers, without what its file happens to import."""
-        return [*self.__all__, *(name for name in self.__dict__ if name.startswith("__"))]
+        dunders = {name for name in (*self.__dict__["_homes"], *self.__dict__) if name.startswith("__")}
+        return [*self.__all__, *sorted(dunders)]
 
     def __reduce__(self) -> Any:
         """Pickle the module by its name, for Spark; cloudpickle does so for plain modules only."""
@@ -64,12 +65,17 @@ class Offering(ModuleType):
 def offer(package: str, *own: str, signs: Callable[[str, str], None] | None = None) -> None:
     """Let a package offer the names that its file imports `if TYPE_CHECKING`, and its `own`, which the file defines.
 
-    They become its `__all__`. `signs` may raise an ImportError of its own for a name that is not offered.
+    They become its `__all__`, except names like `__version__`. `signs` may raise an ImportError of its own for a name
+    that is not offered.
     """
     module: Any = sys.modules[package]
     homes = dict(_imported_for_type_checkers(module.__spec__.loader.get_source(package)))
-    module.__dict__.update(_signs=signs, _homes=homes, __all__=sorted([*homes, *own]))
+    module.__dict__.update(_signs=signs, _homes=homes, __all__=_public([*homes, *own]))
     module.__class__ = Offering
+
+
+def _public(names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if not name.startswith("__"))
 
 
 def _imported_for_type_checkers(source: str) -> Iterator[tuple[str, str]]:

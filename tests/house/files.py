@@ -19,7 +19,11 @@ def tracked() -> tuple[str, ...]:
 
 def shipped() -> list[str]:
     """List the Python files of the wheel."""
-    found = [path for top in ("kit", "widgets", "pyspark_checkpoint") for path in (ROOT / top).rglob("*.py")]
+    found = [
+        path
+        for top in ("kit", "widgets", "checkpoint_kit", "pyspark_checkpoint")
+        for path in (ROOT / top).rglob("*.py")
+    ]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 

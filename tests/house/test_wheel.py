@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -198,6 +199,43 @@ def test_python_names_the_extra_that_is_missing(python: Path, tmp_path: Path, co
     assert re.fullmatch(rf"ImportError: \w+ is not installed: pip install 'checkpoint-kit\[{extra}\]'", last), last
 
 
+def test_the_version_is_that_of_the_package(python: Path, tmp_path: Path) -> None:
+    version = tomllib.loads(read("pyproject.toml"))["project"]["version"]
+    assert run([str(python), "-m", "kit", "--version"], tmp_path) == f"checkpoint-kit {version}"
+    assert run([str(python), "-c", "import kit; print(kit.__version__)"], tmp_path) == version
+    assert f"\n## {version}" in read("CHANGELOG.md")
+
+
+def test_the_command_has_a_second_name(python: Path, tmp_path: Path) -> None:
+    code = "from importlib.metadata import entry_points as e; print({p.value for p in e(name='checkpoint-kit')})"
+    assert run([str(python), "-c", code], tmp_path) == "{'checkpoint_kit.__main__:main'}"
+    assert run([str(python), "-m", "checkpoint_kit", "--version"], tmp_path).startswith("checkpoint-kit ")
+
+
+@pytest.mark.parametrize("module", ["kit", "widgets"])
+def test_the_second_name_says_who_has_overwritten_a_module(python: Path, tmp_path: Path, module: str) -> None:
+    packages = next(python.parents[1].glob("lib/*/site-packages"))
+    about = packages / "kitchen-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kitchen\nVersion: 1.0\n")
+    (about / "RECORD").write_text(f"{module}/__init__.py,,\n")
+    first = packages / module / "__init__.py"
+    ours = first.read_bytes()
+    first.write_text("print 'Python 2'")
+    try:
+        ended = subprocess.run(
+            [str(python), "-m", "checkpoint_kit", "doctor"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+    finally:
+        first.write_bytes(ours)
+        shutil.rmtree(about)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(
+        f"checkpoint-kit: the package kitchen has overwritten the module {module}. Install one of them in another "
+    )
+    assert " -m pip uninstall -y kitchen && " in ended.stderr
+
+
 def test_the_glossary_is_read_from_the_wheel(python: Path, tmp_path: Path) -> None:
     said = run(
         [str(python), "-c", "import kit; print(kit.where('SubtaskCheckpointCoordinatorImpl#takeSnapshotSync'))"],
@@ -211,7 +249,7 @@ def test_the_wheel_has_what_is_no_python(python: Path, tmp_path: Path) -> None:
     shipped = [
         name
         for name in tracked()
-        if name.startswith(("kit/", "widgets/", "pyspark_checkpoint/")) and not name.endswith(".py")
+        if name.startswith(("kit/", "widgets/", "checkpoint_kit/", "pyspark_checkpoint/")) and not name.endswith(".py")
     ]
     assert shipped != []
     assert [name for name in shipped if not (installed / name).is_file()] == []
@@ -317,7 +355,7 @@ def test_what_the_wheel_asks_for_is_imported_and_what_it_imports_is_asked_for() 
     }
     tops = {name.partition(".")[0] for path in shipped() for _, name in names_in(path, read(path)).imported}
     assert "nbgrader" in declared(project["optional-dependencies"]["classroom"])
-    others = tops - {"kit", "widgets", "nbgrader"} - set(sys.stdlib_module_names)
+    others = tops - {"kit", "widgets", "checkpoint_kit", "nbgrader"} - set(sys.stdlib_module_names)
     packages = packages_distributions()
     imported = {COMES_WITH.get(top, packages[top][0].lower()) for top in others}
     assert sorted((always | extras) - imported) == [], "imported nowhere: no dependency of the wheel"
