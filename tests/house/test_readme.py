@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-IN_THE_LAB, START_ON_SPARK, WAIT_ON_SPARK = re.findall(
+IN_THE_LAB, START_ON_SPARK, WAIT_ON_SPARK, OPENED = re.findall(
     r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
 )
 ON_SPARK = START_ON_SPARK + WAIT_ON_SPARK
@@ -44,6 +44,22 @@ def test_the_lab(tmp_path: Path) -> None:
     assert re.fullmatch(r"\d+ things may happen next", enabled)
     assert first == "True True True"
     assert second == f"True {[sum(range(rest, 40, 3)) for rest in range(3)]}"
+
+
+def test_a_checkpoint_of_the_lab_is_opened_twice(tmp_path: Path) -> None:
+    said = run(f"{IN_THE_LAB}\n{OPENED}\n{OPENED}\n{IN_THE_LAB}\n{OPENED}\nprint(type(checkpoint.show()))", tmp_path)
+    assert said.count("Checkpoint 1 restores") == 3
+    assert "CheckpointBrowser" in said.splitlines()[-1]
+
+
+def test_every_block_runs_as_it_stands() -> None:
+    blocks = re.findall(r"^```(\w*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert blocks == ["python", ""] * 4
+    commands = re.findall(r"^    (\S.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    others = [line for line in commands if not line.startswith('pip install ".[')]
+    assert {line.split()[0] for line in others} == {"make"}
+    assert [line for line in others if line.split()[1] not in targets] == []
 
 
 @pytest.mark.spark
