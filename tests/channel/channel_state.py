@@ -1,16 +1,15 @@
-"""A slot's channel state by hand: writers of several tasks, their executors, and a disk in memory."""
+"""A slot's channel state by hand: writers of several tasks, the machine that they share, and a disk in memory."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
 from kit.core.protocol.commands import CancelChannelStateFile, WriteChannelStateFile
 from kit.core.protocol.elements import Buffer, DataElement
-from kit.core.protocol.events import ChannelStateFileWritten
 from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten, OutputDataDecided, SubmitChannelState
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.snapshots import RestoredPart
@@ -20,21 +19,19 @@ from kit.files.memory import MemoryFiles
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.task_files import TaskFiles
-from kit.machines.channel.channel_state.channel_state_outbox import ChannelStateOutbox
 from kit.machines.channel.channel_state.channel_state_requests import (
     ChannelStateWriteRequest,
     CheckpointAbortRequest,
     CheckpointStartRequest,
     CompleteInputRequest,
     CompleteOutputRequest,
-    SubtaskRegisterRequest,
+    SubtaskReleaseRequest,
     WriteInputRequest,
     WriteOutputFutureRequest,
     WriteOutputRequest,
 )
 from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer
 from kit.machines.channel.channel_state.channel_state_writer import ChannelStateWriter
-from kit.machines.channel.channel_state.data_future import DataFuture
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
 from tests.task.harness import fan_in
 
@@ -63,7 +60,10 @@ def values(elements: Iterable[Any]) -> list[Any]:
 
 
 class Slot:
-    """Tasks of one slot, each with a writer. `run` does all but files, `write_files` those."""
+    """The tasks of one slot, each with a writer; `run` does everything but files, and `write_files` writes those.
+
+    Events of a task can also be given directly: `hear(start(), write_in(), ...)`.
+    """
 
     def __init__(self, *tasks: str, threshold_bytes: int = 0, max_subtasks_per_file: int = 5) -> None:
         self.disk = MemoryFiles()
@@ -79,6 +79,8 @@ class Slot:
         self.writers = {name: ChannelStateWriter(name, 0, self.ask) for name in names}
         self.writer = self.writers[names[0]]
         self.jobs: list[WriteChannelStateFile] = []
+        self.cancelled: list[str] = []
+        """The names of files that the host must not write after all."""
         self.answers: list[ChannelStateWritten | ChannelStateFailed] = []
 
     def ask(self, word: SubmitChannelState | OutputDataDecided) -> None:
@@ -91,29 +93,38 @@ class Slot:
             self.hear(self.asked.pop(0))
         return self
 
-    def hear(self, event: Word) -> None:
-        """Let the slot's machine handle an event; answers go to the writers, files wait."""
-        for command in self.state.handle(event, 0):
-            if isinstance(command, CancelChannelStateFile):
-                self.jobs = [waiting for waiting in self.jobs if not command.stops(waiting)]
-            elif isinstance(command, WriteChannelStateFile):
-                self.jobs.append(command)
-            elif isinstance(command, ChannelStateWritten):
-                self.answers.append(command)
-                self.writers[command.task].written(command)
-            elif isinstance(command, ChannelStateFailed):
-                self.answers.append(command)
-                self.writers[command.task].failed(command)
-        self.state.validate()
+    def hear(self, *events: Word) -> Self:
+        """Let the slot's machine handle events; answers go to the writers, files wait."""
+        for event in events:
+            for command in self.state.handle(event, 0):
+                self._carry_out(command)
+            self.state.validate()
+        return self
+
+    def _carry_out(self, command: Word) -> None:
+        if isinstance(command, CancelChannelStateFile):
+            self.cancelled.append(command.file_name)
+            self.jobs = [waiting for waiting in self.jobs if not command.stops(waiting)]
+        elif isinstance(command, WriteChannelStateFile):
+            self.jobs.append(command)
+        elif isinstance(command, ChannelStateWritten):
+            self.answers.append(command)
+            self.writers[command.task].written(command)
+        elif isinstance(command, ChannelStateFailed):
+            self.answers.append(command)
+            self.writers[command.task].failed(command)
 
     def write_files(self) -> Slot:
         """Write the files that wait, and tell."""
         while self.jobs:
-            answer = self.files.carry_out(self.jobs.pop(0))
-            assert answer is not None
-            self.hear(answer)
-            self.run()
+            self.hear(self.answer_to(self.jobs.pop(0))).run()
         return self
+
+    def answer_to(self, job: WriteChannelStateFile) -> Word:
+        """Write a file; give what the host answers."""
+        answer = self.files.carry_out(job)
+        assert answer is not None
+        return answer
 
     def do(self) -> Slot:
         """Carry everything out."""
@@ -134,6 +145,14 @@ class Slot:
     def failures(self) -> list[tuple[str, ChannelStateFailed]]:
         """What tasks were told that is not stored."""
         return [(event.task, event) for event in self.answers if isinstance(event, ChannelStateFailed)]
+
+    def errors(self) -> dict[str, ChannelStateFailed]:
+        """Give the last failure of each task, in the order of their first ones."""
+        return dict(self.failures)
+
+    def written(self) -> dict[str, ChannelStateWritten]:
+        """Give the last success of each task, in the order of their first ones."""
+        return {event.task: event for event in self.answers if isinstance(event, ChannelStateWritten)}
 
     def states(self) -> list[StateObject]:
         """Every handle that was given."""
@@ -156,90 +175,92 @@ def read_back(part: RestoredPart) -> list[DataElement]:
     return elements
 
 
-class Outbox(ChannelStateOutbox):
-    """An outbox to look into: `errors` by task, what each was told."""
-
-    def written_to(self) -> dict[str, ChannelStateWritten]:
-        """Give what each task was told that is stored."""
-        return {word.task: word for word in self._words if isinstance(word, ChannelStateWritten)}
-
-    def errors(self) -> dict[str, ChannelStateFailed]:
-        """Give what each task was told that failed."""
-        return {word.task: word for word in self._words if isinstance(word, ChannelStateFailed)}
-
-    def jobs(self) -> list[WriteChannelStateFile]:
-        """Give the files that are to be written."""
-        return [job for job in self._words if isinstance(job, WriteChannelStateFile)]
-
-    def cancelled(self) -> list[str]:
-        """Give the files that are not to be written after all."""
-        return [job.file_name for job in self._words if isinstance(job, CancelChannelStateFile)]
+def in_file(job: WriteChannelStateFile) -> list[Any]:
+    """Give the values of all elements that are to be written to a file, in order."""
+    data, offsets = job.encode()
+    source, serializer = pa.BufferReader(data), ChannelStateSerializer()
+    elements: list[DataElement] = []
+    for offset in offsets[:-1]:
+        source.seek(offset)
+        elements += serializer.read_data(source, serializer.read_length(source))
+    return values(elements)
 
 
-# --- requests of a task, by name -------------------------------------------------------------------------------------
+# --- events of a task, by name ---------------------------------------------------------------------------------------
 
 
-def start(checkpoint_id: int = 1, task: str = TASK) -> ChannelStateWriteRequest:
+def submit(request: ChannelStateWriteRequest) -> SubmitChannelState:
+    """Give the message with a request."""
+    return SubmitChannelState(task=request.task, request=request)
+
+
+def start(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
     """Give a start request."""
-    return CheckpointStartRequest(task=task, subtask=0, checkpoint_id=checkpoint_id, location=LOCATION)
+    return submit(CheckpointStartRequest(task=task, subtask=0, checkpoint_id=checkpoint_id, location=LOCATION))
 
 
-def register(task: str = TASK) -> ChannelStateWriteRequest:
-    """Give a register request."""
-    return SubtaskRegisterRequest(task=task, subtask=0)
+def release(task: str = TASK) -> SubmitChannelState:
+    """Give a request of a task that leaves."""
+    return submit(SubtaskReleaseRequest(task=task, subtask=0))
 
 
-def abort(checkpoint_id: int = 1, task: str = TASK, cause: Exception | None = None) -> ChannelStateWriteRequest:
+def abort(
+    checkpoint_id: int = 1, task: str = TASK, *, cause: str = "given up", priority: bool = False
+) -> SubmitChannelState:
     """Give an abort request."""
-    return CheckpointAbortRequest(
-        task=task, subtask=0, checkpoint_id=checkpoint_id, cause=cause or ValueError("given up")
+    return submit(
+        CheckpointAbortRequest(
+            task=task, subtask=0, checkpoint_id=checkpoint_id, cause=ValueError(cause), priority=priority
+        )
     )
 
 
-def write_in(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK) -> WriteInputRequest:
+def write_in(
+    *elements: DataElement, checkpoint_id: int = 1, task: str = TASK, info: InputChannelInfo = IN
+) -> SubmitChannelState:
     """Give a request to take input along."""
-    return WriteInputRequest(
-        task=task, subtask=0, checkpoint_id=checkpoint_id, info=IN, start_seq=0, buffers=elements or (buffer(1),)
+    return submit(
+        WriteInputRequest(
+            task=task,
+            subtask=0,
+            checkpoint_id=checkpoint_id,
+            info=info,
+            start_seq=0,
+            buffers=elements or (buffer(1),),
+        )
     )
 
 
-def write_out(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK) -> WriteOutputRequest:
+def write_out(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
     """Give a request to take output along."""
-    return WriteOutputRequest(
-        task=task, subtask=0, checkpoint_id=checkpoint_id, info=OUT, start_seq=0, buffers=elements or (buffer(1),)
+    return submit(
+        WriteOutputRequest(
+            task=task, subtask=0, checkpoint_id=checkpoint_id, info=OUT, start_seq=0, buffers=elements or (buffer(1),)
+        )
     )
 
 
-def write_out_future(
-    future: DataFuture | None = None, checkpoint_id: int = 1, task: str = TASK
-) -> WriteOutputFutureRequest:
-    """Give a request to take output along that is known later; or, without a future, already."""
-    if future is None:
-        future = DataFuture()
-        future.complete([buffer(1)])
-    return WriteOutputFutureRequest(
-        task=task, subtask=0, checkpoint_id=checkpoint_id, info=OUT, start_seq=0, future=future
-    )
+def await_out(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
+    """Give a request to take output along that is known when it is `decided`."""
+    return submit(WriteOutputFutureRequest(task=task, subtask=0, checkpoint_id=checkpoint_id, info=OUT, start_seq=0))
 
 
-def complete_in(checkpoint_id: int = 1, task: str = TASK) -> ChannelStateWriteRequest:
+def decided(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK, error: Exception | None = None) -> Word:
+    """Give the message with the output that an `await_out` waits for, or why there is none."""
+    buffers = () if error else elements or (buffer(1),)
+    return OutputDataDecided(task=task, checkpoint_id=checkpoint_id, info=OUT, buffers=buffers, error=error)
+
+
+def complete_in(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
     """Give a request that ends the input."""
-    return CompleteInputRequest(task=task, subtask=0, checkpoint_id=checkpoint_id)
+    return submit(CompleteInputRequest(task=task, subtask=0, checkpoint_id=checkpoint_id))
 
 
-def complete_out(checkpoint_id: int = 1, task: str = TASK) -> ChannelStateWriteRequest:
+def complete_out(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
     """Give a request that ends the output."""
-    return CompleteOutputRequest(task=task, subtask=0, checkpoint_id=checkpoint_id)
+    return submit(CompleteOutputRequest(task=task, subtask=0, checkpoint_id=checkpoint_id))
 
 
-def written(job: WriteChannelStateFile, storage: CheckpointStorage) -> ChannelStateFileWritten:
-    """Give what the host would answer to a file job."""
-    files = TaskFiles(fan_in().job_graph(), storage, MemoryOutput())
-    answer = files.carry_out(job)
-    assert isinstance(answer, ChannelStateFileWritten), answer
-    return answer
-
-
-def a_storage(threshold_bytes: int = 0) -> CheckpointStorage:
-    """Give storage in memory."""
-    return CheckpointStorage("/checkpoints", "0" * 32, None, threshold_bytes, MemoryFiles().filesystem)
+def complete(*tasks: str, checkpoint_id: int = 1) -> list[Word]:
+    """Give the requests that end input and output of these tasks, or of one."""
+    return [end(checkpoint_id, task) for task in tasks or (TASK,) for end in (complete_in, complete_out)]
