@@ -76,7 +76,7 @@ class Slot:
         names = tasks or (TASK,)
         for name in names:
             self.state.register(name, 0, f"id-of-{name[0]}")
-        self.writers = {name: ChannelStateWriter(name, 0, self.ask) for name in names}
+        self.writers = {name: ChannelStateWriter(name, self.ask) for name in names}
         self.writer = self.writers[names[0]]
         self.jobs: list[WriteChannelStateFile] = []
         self.cancelled: list[str] = []
@@ -196,12 +196,12 @@ def submit(request: ChannelStateWriteRequest) -> SubmitChannelState:
 
 def start(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
     """Give a start request."""
-    return submit(CheckpointStartRequest(task=task, subtask=0, checkpoint_id=checkpoint_id, location=LOCATION))
+    return submit(CheckpointStartRequest(task=task, checkpoint_id=checkpoint_id, location=LOCATION))
 
 
 def release(task: str = TASK) -> SubmitChannelState:
     """Give a request of a task that leaves."""
-    return submit(SubtaskReleaseRequest(task=task, subtask=0))
+    return submit(SubtaskReleaseRequest(task=task))
 
 
 def abort(
@@ -209,9 +209,7 @@ def abort(
 ) -> SubmitChannelState:
     """Give an abort request."""
     return submit(
-        CheckpointAbortRequest(
-            task=task, subtask=0, checkpoint_id=checkpoint_id, cause=ValueError(cause), priority=priority
-        )
+        CheckpointAbortRequest(task=task, checkpoint_id=checkpoint_id, cause=ValueError(cause), priority=priority)
     )
 
 
@@ -222,7 +220,6 @@ def write_in(
     return submit(
         WriteInputRequest(
             task=task,
-            subtask=0,
             checkpoint_id=checkpoint_id,
             info=info,
             start_seq=0,
@@ -235,14 +232,14 @@ def write_out(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK) 
     """Give a request to take output along."""
     return submit(
         WriteOutputRequest(
-            task=task, subtask=0, checkpoint_id=checkpoint_id, info=OUT, start_seq=0, buffers=elements or (buffer(1),)
+            task=task, checkpoint_id=checkpoint_id, info=OUT, start_seq=0, buffers=elements or (buffer(1),)
         )
     )
 
 
 def await_out(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
     """Give a request to take output along that is known when it is `decided`."""
-    return submit(WriteOutputFutureRequest(task=task, subtask=0, checkpoint_id=checkpoint_id, info=OUT, start_seq=0))
+    return submit(WriteOutputFutureRequest(task=task, checkpoint_id=checkpoint_id, info=OUT, start_seq=0))
 
 
 def decided(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK, error: Exception | None = None) -> Word:
@@ -253,12 +250,12 @@ def decided(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK, er
 
 def complete_in(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
     """Give a request that ends the input."""
-    return submit(CompleteInputRequest(task=task, subtask=0, checkpoint_id=checkpoint_id))
+    return submit(CompleteInputRequest(task=task, checkpoint_id=checkpoint_id))
 
 
 def complete_out(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
     """Give a request that ends the output."""
-    return submit(CompleteOutputRequest(task=task, subtask=0, checkpoint_id=checkpoint_id))
+    return submit(CompleteOutputRequest(task=task, checkpoint_id=checkpoint_id))
 
 
 def complete(*tasks: str, checkpoint_id: int = 1) -> list[Word]:

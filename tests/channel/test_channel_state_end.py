@@ -1,4 +1,4 @@
-"""How the writing of channel state ends: all tasks leave, or a request comes that should never come."""
+"""The end of writing channel state: all tasks leave, or a request comes that should never come."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LATE: list[Callable[[], Word]] = [write_out, complete_in, abort, partial(abort, 
 
 
 def told(failed: ChannelStateFailed) -> tuple[str, int, str, bool]:
-    """Whom a failure is for, of which checkpoint, why, and whether all is over."""
+    """Return the task and checkpoint that failed, the error, and whether the writing has ended."""
     return failed.task, failed.checkpoint_id, failed.error, failed.executor_ended
 
 
@@ -50,6 +50,14 @@ def test_nothing_can_be_submitted_after_the_end(late: Callable[[], Word]) -> Non
     assert [told(event) for _, event in slot.failures[1:]] == [(TASK, 1, error, True)]
     slot.hear(start(2))
     assert [told(event) for _, event in slot.failures[2:]] == [(TASK, 2, error, True)]
+
+
+@pytest.mark.parametrize("end", [release, complete_in])
+def test_what_comes_after_the_end_is_not_kept(end: Callable[[], Word]) -> None:
+    slot = Slot().hear(end())
+    data, is_held = watched(1)
+    slot.hear(write_in(data.pop()))
+    assert not is_held()
 
 
 @pytest.mark.flink("ChannelStateWriteRequestExecutorImplTest.testCleanup")

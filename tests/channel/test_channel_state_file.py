@@ -206,6 +206,13 @@ def test_a_subtask_that_leaves_holds_nobody_up(count: int) -> None:
     assert [event.checkpoint_id for event in slot.written().values()] == [2] * len(others)
 
 
+def test_a_subtask_that_leaves_does_not_complete_what_has_failed() -> None:
+    slot = started("a/0", "b/0", absent=("b/0",)).hear(*complete("a/0"))
+    slot.hear(await_out(task="b/0"), decided(task="b/0", error=ValueError("no")), release("b/0"))
+    assert [(task, event.reason) for task, event in slot.failures] == [("a/0", SHARED)]
+    assert slot.written() == {}
+
+
 def test_a_subtask_that_leaves_after_its_start_is_waited_for() -> None:
     slot = started("a/0", "b/0").hear(*complete("b/0"), release("a/0"))
     assert slot.answers == []

@@ -96,15 +96,27 @@ def test_illegal_orders(error: str, events: list[Make]) -> None:
     assert slot.errors()[TASK].executor_ended
 
 
+def test_each_start_is_answered_once() -> None:
+    slot = Slot().hear(start(), start())
+    assert [event.checkpoint_id for _, event in slot.failures] == [1, 1]
+
+
+@pytest.mark.parametrize("late", [complete_in, complete_out, write_in, write_out])
+def test_a_checkpoint_that_has_failed_ignores_what_is_illegal(late: Callable[..., Word]) -> None:
+    slot = Slot("a/0", "b/0").hear(start(), await_out(), decided(error=ValueError("no")))
+    slot.hear(late(), late(), late(task="b/0"))
+    assert [event.error for _, event in slot.failures] == ["no"]
+
+
 def test_requests_of_unknown_kinds_are_refused() -> None:
-    slot = Slot().hear(submit(ChannelStateWriteRequest(task=TASK, subtask=0, checkpoint_id=1)))
+    slot = Slot().hear(submit(ChannelStateWriteRequest(task=TASK, checkpoint_id=1)))
     assert "unknown kind of request" in slot.errors()[TASK].error
 
 
 @pytest.mark.flink("ChannelStateWriteRequestExecutorImplTest.testSubmitRequestOfUnregisteredSubtask")
 @pytest.mark.parametrize("priority", [False, True])
 def test_only_who_registered_may_submit(priority: bool) -> None:
-    with pytest.raises((KeyError, ValueError), match="b/0"):
+    with pytest.raises(ValueError, match="b/0, which is not yet registered"):
         Slot("a/0").state.handle(abort(1, "b/0", priority=priority), 0)
 
 
@@ -296,6 +308,13 @@ def test_a_request_with_priority_goes_first() -> None:
     assert len(slot.failures) == 1
     slot.hear(decided())
     assert [event.error for _, event in slot.failures] == ["first", "behind the start"]
+
+
+def test_an_abort_without_priority_waits_its_turn() -> None:
+    slot = Slot().hear(start(1), await_out(1), start(2), abort(2))
+    assert slot.failures == []
+    slot.hear(decided())
+    assert [(event.checkpoint_id, event.reason) for _, event in slot.failures] == [(1, SUBSUMED), (2, ASYNC)]
 
 
 @pytest.mark.flink("ChannelStateWriteRequestExecutorImplTest.testSubmitPriorityUnreadyRequest")

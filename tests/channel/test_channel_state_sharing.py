@@ -1,4 +1,4 @@
-"""The subtasks of a slot that share files: who joins whom, and until when."""
+"""The subtasks of a slot that share files: which subtask joins which others, and until when."""
 
 from __future__ import annotations
 

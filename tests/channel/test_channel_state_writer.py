@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from kit.core.protocol.elements import CheckpointBarrier, EndOfData, Watermark
-from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten
+from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten, SubmitChannelState
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.machines.channel.channel_state.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
 from kit.machines.channel.channel_state.data_future import DataFuture
@@ -166,7 +166,7 @@ def test_what_ended_the_executor_is_told_at_the_next_call() -> None:
 @pytest.mark.flink("ChannelStateWriterImplTest.testLimit")
 def test_so_many_checkpoints_may_be_open() -> None:
     asked: list[object] = []
-    writer = ChannelStateWriter("a/0", 0, asked.append, max_checkpoints=3)
+    writer = ChannelStateWriter("a/0", asked.append, max_checkpoints=3)
     for checkpoint_id in range(3):
         writer.start(checkpoint_id, OPTIONS)
     with pytest.raises(RuntimeError, match="3 writes are open but the limit is 3"):
@@ -223,6 +223,18 @@ def test_an_abort_that_does_not_leaves_it() -> None:
     assert slot.writer.take_result(CP).done
 
 
+def test_an_abort_is_asked_for_ahead_of_what_waits_and_behind_it() -> None:
+    slot = Slot()
+    slot.writer.start(CP, OPTIONS)
+    slot.writer.add_output_data_future(CP, OUT, 0, DataFuture())
+    result = slot.finish(CP).run().writer.take_result(CP)
+    slot.writer.abort(CP, GivenUpError("no"), clean_up=False)
+    requests = [word.request for word in slot.asked if isinstance(word, SubmitChannelState)]
+    assert [(request.checkpoint_id, request.priority) for request in requests] == [(CP, True), (CP, False)]
+    slot.run()
+    assert "GivenUpError: no" in what(result)
+
+
 @pytest.mark.flink("ChannelStateWriterImplTest.testAbortIgnoresMissing")
 def test_what_was_never_started_can_be_aborted() -> None:
     slot = Slot()
@@ -272,7 +284,7 @@ def test_an_old_checkpoint_can_be_aborted_while_it_is_written_and_a_new_one_has_
 
 
 def test_an_answer_after_the_abort_finds_its_own_result() -> None:
-    writer = ChannelStateWriter("a/0", 0, lambda word: None)
+    writer = ChannelStateWriter("a/0", lambda word: None)
     writer.start(CP, OPTIONS)
     first = writer.take_result(CP)
     writer.start(CP, OPTIONS)
@@ -303,7 +315,7 @@ def test_a_request_that_cannot_be_submitted_holds_nothing() -> None:
     def refuse(word: object) -> None:
         raise GivenUpError("no executor")
 
-    writer = ChannelStateWriter("a/0", 0, refuse)
+    writer = ChannelStateWriter("a/0", refuse)
     data, is_held = watched(1)
     with pytest.raises(RuntimeError, match="no executor") as raised:
         writer.add_input_data(CP, IN, 1, [data.pop()])

@@ -156,9 +156,9 @@ class SlotHarness(TaskHarness):
         assert self.machine.channel_state._unanswered == {}
         assert self.channel_files == []
         self.slot.validate()
-        for shared in self.slot._shared:
-            assert not shared.executor._ready
-            assert not any(shared.executor._unready.values())
+        for files in self.slot._shared:
+            assert not any(files.waiting.values())
+            assert files.being_written == {}
         assert all(subpartition._in_flight is None for subpartition in self.machine.outputs.subpartitions())
 
     def in_flight(self, state: OperatorSubtaskState) -> dict[str, list[list[DataElement]]]:

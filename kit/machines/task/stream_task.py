@@ -101,7 +101,7 @@ class StreamTask(Machine):
         self.error = ""
         self.failure: Exception | None = None
         self._settings = job.settings
-        self.channel_state = ChannelStateWriter(task, self.subtask, self.emit)
+        self.channel_state = ChannelStateWriter(task, self.emit)
         capture = create_capture(job.parts.channel_state_capture, self.channel_state)
         self.input = TaskInput(graph, vertex, self, self.channel_state, capture)
         self.inputs = self.input.gates

@@ -1,9 +1,8 @@
-"""The file of one checkpoint's in-flight data, shared by several subtasks.
+"""One checkpoint's file of in-flight data, shared by several subtasks.
 
-The writer collects elements in the order in which they come, and remembers the channel and subtask of each. Once every
-subtask has given all its input and output, the host gets the elements to encode and write, and the writer releases
-them. When the file is written, the writer creates the handles of each subtask. A failure of one subtask fails all that
-share the file: that subtask with its own cause, the others with CHANNEL_STATE_SHARED_STREAM_EXCEPTION.
+It collects elements in the order in which they come, and remembers the channel and subtask of each. Once every subtask
+has given all its input and output, the host gets the elements to encode and write. When the file is written, each
+subtask gets the handles of its channels.
 
 Follows `ChannelStateCheckpointWriter` and `ChannelStatePendingResult`. Flink encodes as it goes and so fails in the
 middle of a write. Here the host encodes, and failures occur at the end.
@@ -11,19 +10,14 @@ middle of a write. Here the host encodes, and failures occur at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterable, Iterator
 from functools import partial
 
-from kit.core.protocol.commands import CancelChannelStateFile, WriteChannelStateFile
+from kit.core.protocol.commands import WriteChannelStateFile
 from kit.core.protocol.elements import DataElement
-from kit.core.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten
+from kit.core.protocol.events import ChannelStateFileWritten
 from kit.core.protocol.messages import ChannelStateWritten
-from kit.core.protocol.outages import may_pass
-from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.state.channel_handles import ChannelInfoT
-from kit.core.state.file_names import state_file_name
 from kit.core.state.handles import (
     ByteStreamStateHandle,
     InputChannelInfo,
@@ -32,34 +26,9 @@ from kit.core.state.handles import (
     ResultSubpartitionStateHandle,
     StreamStateHandle,
 )
-from kit.machines.channel.channel_state.channel_state_outbox import ChannelStateOutbox
 from kit.machines.channel.channel_state.channel_state_serializer import HEADER_LENGTH, ChannelStateSerializer
 
-FILE_PART = "channel-state"
-
 Positions = dict[ChannelInfoT, list[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelStateFile:
-    """The naming of shared files: by their first subtask, and by the head of its chain (`operator_id`)."""
-
-    task: str
-    operator_id: str
-    subtask: int
-
-    def name(self, checkpoint_id: int) -> str:
-        """Return the name of one checkpoint's file."""
-        return state_file_name(self.operator_id, self.subtask, checkpoint_id, FILE_PART)
-
-
-class WriterState(Enum):
-    """The state of a checkpoint's file."""
-
-    COLLECTING = "COLLECTING"
-    WRITING = "WRITING"
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
 
 
 class ChannelStatePendingResult:
@@ -97,128 +66,95 @@ class ChannelStatePendingResult:
 
 
 class ChannelStateCheckpointWriter:
-    """The collector of the in-flight data of `subtasks` (names of tasks) for one checkpoint.
+    """The in-flight data of `subtasks` (names of tasks) for one checkpoint, until its file is written.
 
-    `on_complete` is called when everything is collected. Like all callbacks here it must survive a copy, so it must not
-    be a closure.
+    `owner` is the task after which the file is named. `results` has the subtasks that have started the checkpoint, in
+    this order. A checkpoint that `has_failed` holds no data and accepts none.
     """
 
-    def __init__(
-        self,
-        subtasks: Iterable[str],
-        checkpoint_id: int,
-        location: str,
-        file: ChannelStateFile,
-        outbox: ChannelStateOutbox,
-        on_complete: Callable[[ChannelStateCheckpointWriter], None],
-    ) -> None:
-        self._to_register = set(subtasks)
-        if not self._to_register:
-            raise ValueError(f"checkpoint {checkpoint_id} has no subtask whose channel state could be written")
+    def __init__(self, subtasks: Iterable[str], owner: str, checkpoint_id: int, location: str, file_name: str) -> None:
         self.checkpoint_id = checkpoint_id
-        self.state = WriterState.COLLECTING
+        self.file_name = file_name
+        self.results: dict[str, ChannelStatePendingResult] = {}
+        self.has_failed = False
+        self._owner = owner
         self._location = location
-        self._owner = file.task
-        self._file_name = file.name(checkpoint_id)
-        self._outbox = outbox
-        self._on_complete = on_complete
-        self._serializer = ChannelStateSerializer()
-        self._results: dict[str, ChannelStatePendingResult] = {}
+        self._to_register = set(subtasks)
         self._elements: list[DataElement] = []
 
-    @property
-    def is_done(self) -> bool:
-        """True if it no longer collects."""
-        return self.state is not WriterState.COLLECTING
-
-    # --- collecting -----------------------------------------------------------------------------------------------
-
     def register_subtask_result(self, task: str, subtask: int) -> None:
-        """Add this subtask to the checkpoint. Raises RuntimeError if it was added before, or if the write is done."""
-        if self.is_done:
+        """Add this subtask to the checkpoint. Raises RuntimeError if it was added before, or if the write has failed.
+
+        Flink: `registerSubtaskResult`.
+        """
+        if self.has_failed:
             raise RuntimeError(f"{task} cannot begin {self!r}: the write is done")
-        if task in self._results:
+        if task in self.results:
             raise RuntimeError(f"{task} has begun the channel state of checkpoint {self.checkpoint_id} twice")
         self._to_register.discard(task)
-        self._results[task] = ChannelStatePendingResult(task, subtask)
+        self.results[task] = ChannelStatePendingResult(task, subtask)
 
     def release_subtask(self, task: str) -> None:
         """Remove this subtask; if it has not begun, the file no longer waits for it."""
-        if task in self._to_register:
-            self._to_register.discard(task)
-            self._try_finish()
+        self._to_register.discard(task)
 
-    def write_input(self, task: str, info: InputChannelInfo, element: DataElement) -> None:
-        """Add an element of an input channel, unless the write is done. RuntimeError after `complete_input`."""
-        if not self.is_done:
-            result = self._result(task)
-            self._write(result.inputs, info, element, task, result.all_inputs_received)
-
-    def write_output(self, task: str, info: ResultSubpartitionInfo, element: DataElement) -> None:
-        """Add an element of an output channel, unless the write is done. RuntimeError after `complete_output`."""
-        if not self.is_done:
-            result = self._result(task)
-            self._write(result.outputs, info, element, task, result.all_outputs_received)
-
-    def _write(
-        self, positions: Positions[ChannelInfoT], info: ChannelInfoT, element: DataElement, task: str, finished: bool
-    ) -> None:
-        if finished:
-            error = RuntimeError(f"{task} adds {element!r} to {info!r} of checkpoint {self.checkpoint_id} too late")
-            self.fail(error)
-            raise error
-        positions.setdefault(info, []).append(len(self._elements))
-        self._elements.append(element)
-
-    def complete_input(self, task: str) -> None:
-        """End the subtask's input, unless the write is done. Raises ValueError the second time."""
-        if not self.is_done:
-            self._result(task).complete_input()
-            self._try_finish()
-
-    def complete_output(self, task: str) -> None:
-        """End the subtask's output, unless the write is done. Raises ValueError the second time."""
-        if not self.is_done:
-            self._result(task).complete_output()
-            self._try_finish()
-
-    def _result(self, task: str) -> ChannelStatePendingResult:
-        result = self._results.get(task)
+    def result_of(self, task: str) -> ChannelStatePendingResult:
+        """Return the part of a subtask. Raises ValueError if it has not begun the checkpoint."""
+        result = self.results.get(task)
         if result is None:
             raise ValueError(f"{task} has not begun the channel state of checkpoint {self.checkpoint_id}")
         return result
 
-    # --- finishing ------------------------------------------------------------------------------------------------
+    def write(
+        self, task: str, info: InputChannelInfo | ResultSubpartitionInfo, elements: Iterable[DataElement]
+    ) -> None:
+        """Add elements of a subtask's channel, unless the checkpoint has failed.
 
-    def _try_finish(self) -> None:
-        if self._to_register or not all(result.complete for result in self._results.values()):
-            return
-        if not self.is_done:
-            self._finish()
-        self._on_complete(self)
+        Raises ValueError for an event and for a subtask that has not begun, RuntimeError if this side is complete.
+        """
+        for element in elements:
+            if not isinstance(element, DataElement):
+                raise ValueError(f"{element!r} is an event: a checkpoint stores records and watermarks, never events")
+            if self.has_failed:
+                continue
+            result = self.result_of(task)
+            if isinstance(info, InputChannelInfo):
+                is_late, positions = result.all_inputs_received, result.inputs.setdefault(info, [])
+            else:
+                is_late, positions = result.all_outputs_received, result.outputs.setdefault(info, [])
+            if is_late:
+                raise RuntimeError(f"{task} adds {element!r} to {info!r} of checkpoint {self.checkpoint_id} too late")
+            positions.append(len(self._elements))
+            self._elements.append(element)
 
-    def _finish(self) -> None:
-        if not self._elements:
-            self.state = WriterState.COMPLETED
-            for task in self._results:
-                self._outbox.say(ChannelStateWritten(task=task, checkpoint_id=self.checkpoint_id))
-            return
-        self.state = WriterState.WRITING
+    @property
+    def is_complete(self) -> bool:
+        """True if every subtask has begun, and has given all its input and output."""
+        return not self._to_register and all(result.complete for result in self.results.values())
+
+    def fail(self) -> None:
+        """Drop the data."""
+        self.has_failed = True
+        self._elements.clear()
+
+    # --- the file -------------------------------------------------------------------------------------------------
+
+    def finish(self) -> WriteChannelStateFile | None:
+        """Give the elements to the host, which writes them; return None if there are none."""
         elements, self._elements = tuple(self._elements), []
-        self._outbox.say(
-            WriteChannelStateFile(
-                task=self._owner,
-                checkpoint_id=self.checkpoint_id,
-                location=self._location,
-                file_name=self._file_name,
-                encode=partial(self._serializer.encode, elements),
-            )
+        if not elements:
+            return None
+        return WriteChannelStateFile(
+            task=self._owner,
+            checkpoint_id=self.checkpoint_id,
+            location=self._location,
+            file_name=self.file_name,
+            encode=partial(ChannelStateSerializer().encode, elements),
         )
 
-    def file_written(self, event: ChannelStateFileWritten) -> None:
-        """Send each subtask the positions of its channels in the file, which is written."""
-        self.state = WriterState.COMPLETED
-        for task, result in self._results.items():
+    def written(self, event: ChannelStateFileWritten) -> Iterator[ChannelStateWritten]:
+        """Yield the answer to each subtask: the places of its channels in the file, which is written."""
+        for task, result in self.results.items():
             inputs = tuple(
                 InputChannelStateHandle(result.subtask, info, *self._place(event, result.inputs[info]))
                 for info in sorted(result.inputs)
@@ -227,15 +163,12 @@ class ChannelStateCheckpointWriter:
                 ResultSubpartitionStateHandle(result.subtask, info, *self._place(event, result.outputs[info]))
                 for info in sorted(result.outputs)
             )
-            size_bytes = sum(handle.size for handle in (*inputs, *outputs))
-            self._outbox.say(
-                ChannelStateWritten(
-                    task=task,
-                    checkpoint_id=self.checkpoint_id,
-                    input_handles=inputs,
-                    output_handles=outputs,
-                    bytes_written=size_bytes,
-                )
+            yield ChannelStateWritten(
+                task=task,
+                checkpoint_id=self.checkpoint_id,
+                input_handles=inputs,
+                output_handles=outputs,
+                bytes_written=sum(handle.size for handle in (*inputs, *outputs)),
             )
 
     def _place(
@@ -244,38 +177,11 @@ class ChannelStateCheckpointWriter:
         """Return offsets, size and stream of one channel: inside the file, or by itself if it is small."""
         offsets = tuple(event.offsets[position] for position in positions)
         if isinstance(event.handle, ByteStreamStateHandle):
-            data = self._serializer.extract_and_merge(event.handle.data, offsets)
-            return (HEADER_LENGTH,), len(data), ByteStreamStateHandle(f"{self._file_name}-{positions[0]}", data)
+            data = ChannelStateSerializer().extract_and_merge(event.handle.data, offsets)
+            return (HEADER_LENGTH,), len(data), ByteStreamStateHandle(f"{self.file_name}-{positions[0]}", data)
         size = sum(event.offsets[position + 1] - event.offsets[position] for position in positions)
         return offsets, size, event.handle
 
-    def file_failed(self, event: ChannelStateFileFailed) -> None:
-        """Fail all subtasks, because the file could not be written."""
-        self.state = WriterState.FAILED
-        self._fail_all(CheckpointException(event.reason, event.error, event.may_pass))
-
-    # --- failing --------------------------------------------------------------------------------------------------
-
-    def fail_subtask(self, task: str, cause: Exception) -> None:
-        """Fail one subtask, and with it all that share the file."""
-        if self.state in (WriterState.COLLECTING, WriterState.WRITING):
-            shared = CheckpointException(
-                CheckpointFailureReason.CHANNEL_STATE_SHARED_STREAM_EXCEPTION, str(cause), may_pass(cause)
-            )
-            self._fail_all(shared, {task: cause})
-
-    def fail(self, cause: Exception) -> None:
-        """Fail all subtasks."""
-        if self.state in (WriterState.COLLECTING, WriterState.WRITING):
-            self._fail_all(cause)
-
-    def _fail_all(self, cause: Exception, causes: dict[str, Exception] | None = None) -> None:
-        if self.state is WriterState.WRITING:
-            self._outbox.say(CancelChannelStateFile(checkpoint_id=self.checkpoint_id, file_name=self._file_name))
-        self.state = WriterState.FAILED
-        self._elements.clear()
-        for task in self._results:
-            self._outbox.failed(task, self.checkpoint_id, (causes or {}).get(task, cause))
-
     def __repr__(self) -> str:
-        return f"ChannelStateCheckpointWriter(chk-{self.checkpoint_id}, {self.state.name}, {sorted(self._results)})"
+        state = "FAILED" if self.has_failed else "COLLECTING"
+        return f"ChannelStateCheckpointWriter(chk-{self.checkpoint_id}, {state}, {sorted(self.results)})"

@@ -10,7 +10,6 @@ is answered once, in order, so an answer finds its result even if a checkpoint's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypedDict
 
 from kit.core.protocol.elements import DataElement
 from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten, OutputDataDecided, SubmitChannelState
@@ -46,12 +45,6 @@ SEQUENCE_NUMBER_RESTORED = -1
 
 SEQUENCE_NUMBER_UNKNOWN = -2
 """The elements have no number of their own. Flink: `SEQUENCE_NUMBER_UNKNOWN`."""
-
-
-class _Whose(TypedDict):
-    task: str
-    subtask: int
-    checkpoint_id: int
 
 
 class ChannelStateWriteResult:
@@ -99,12 +92,10 @@ class ChannelStateWriter:
     def __init__(
         self,
         task: str,
-        subtask: int,
         give: Callable[[SubmitChannelState | OutputDataDecided], None],
         max_checkpoints: int = DEFAULT_MAX_CHECKPOINTS,
     ) -> None:
         self.task = task
-        self.subtask = subtask
         self._give = give
         self._max_checkpoints = max_checkpoints
         self._results: dict[int, ChannelStateWriteResult] = {}
@@ -127,7 +118,7 @@ class ChannelStateWriter:
                 f"{len(self._results)} writes are open but the limit is {self._max_checkpoints}"
             )
         result = ChannelStateWriteResult()
-        self._request(CheckpointStartRequest(**self._of(checkpoint_id), location=options.location))
+        self._request(CheckpointStartRequest(task=self.task, checkpoint_id=checkpoint_id, location=options.location))
         self._results[checkpoint_id] = result
         self._unanswered.setdefault(checkpoint_id, []).append(result)
 
@@ -139,7 +130,11 @@ class ChannelStateWriter:
         Flink: `addInputData`.
         """
         buffers = tuple(buffers)
-        self._request(WriteInputRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq, buffers=buffers))
+        self._request(
+            WriteInputRequest(
+                task=self.task, checkpoint_id=checkpoint_id, info=info, start_seq=start_seq, buffers=buffers
+            )
+        )
 
     def add_output_data(
         self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, buffers: Iterable[DataElement]
@@ -149,7 +144,11 @@ class ChannelStateWriter:
         Flink: `addOutputData`.
         """
         buffers = tuple(buffers)
-        self._request(WriteOutputRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq, buffers=buffers))
+        self._request(
+            WriteOutputRequest(
+                task=self.task, checkpoint_id=checkpoint_id, info=info, start_seq=start_seq, buffers=buffers
+            )
+        )
 
     def add_output_data_future(
         self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, future: DataFuture
@@ -159,7 +158,9 @@ class ChannelStateWriter:
         All later requests of this task, for any checkpoint, wait for `output_data_decided`, which must follow
         eventually.
         """
-        self._request(WriteOutputFutureRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq))
+        self._request(
+            WriteOutputFutureRequest(task=self.task, checkpoint_id=checkpoint_id, info=info, start_seq=start_seq)
+        )
 
     def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
         """Report that a future is done, so that the requests behind it can proceed."""
@@ -172,11 +173,11 @@ class ChannelStateWriter:
 
     def finish_input(self, checkpoint_id: int) -> None:
         """End the input of the checkpoint. Flink: `finishInput`."""
-        self._request(CompleteInputRequest(**self._of(checkpoint_id)))
+        self._request(CompleteInputRequest(task=self.task, checkpoint_id=checkpoint_id))
 
     def finish_output(self, checkpoint_id: int) -> None:
         """End the output of the checkpoint. Flink: `finishOutput`."""
-        self._request(CompleteOutputRequest(**self._of(checkpoint_id)))
+        self._request(CompleteOutputRequest(task=self.task, checkpoint_id=checkpoint_id))
 
     def abort(self, checkpoint_id: int, cause: Exception, clean_up: bool) -> None:
         """Abort the checkpoint, known or not; with `clean_up` its result will not be taken.
@@ -187,7 +188,9 @@ class ChannelStateWriter:
         Flink: `ChannelStateWriter.abort`.
         """
         for priority in (True, False):
-            self._request(CheckpointAbortRequest(**self._of(checkpoint_id), cause=cause, priority=priority))
+            self._request(
+                CheckpointAbortRequest(task=self.task, checkpoint_id=checkpoint_id, cause=cause, priority=priority)
+            )
         if clean_up:
             self._results.pop(checkpoint_id, None)
 
@@ -202,7 +205,7 @@ class ChannelStateWriter:
         return result
 
     def close(self) -> None:
-        """Release the task: open results fail. Raises RuntimeError if the executor had ended with an error."""
+        """Release the task: open results fail. Raises RuntimeError if the writing had ended with an error."""
         if self._closed:
             return
         self._results.clear()
@@ -211,23 +214,18 @@ class ChannelStateWriter:
                 result.fail(CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, self.task))
         self._unanswered.clear()
         try:
-            self._request(SubtaskReleaseRequest(task=self.task, subtask=self.subtask))
+            self._request(SubtaskReleaseRequest(task=self.task))
         finally:
             self._closed = True
 
-    def _of(self, checkpoint_id: int) -> _Whose:
-        return _Whose(task=self.task, subtask=self.subtask, checkpoint_id=checkpoint_id)
-
     def _request(self, request: ChannelStateWriteRequest) -> None:
         if self._closed:
-            request.cancel(RuntimeError("closed"))
             raise RuntimeError(f"{self.task} has closed its channel state writer and cannot ask for {request!r}")
+        if self._ended_by is not None:
+            raise RuntimeError(f"{request!r} cannot be carried out: {self._ended_by}") from self._ended_by
         try:
-            if self._ended_by is not None:
-                raise self._ended_by
             self._give(SubmitChannelState(task=self.task, request=request))
         except Exception as error:
-            request.cancel(error)
             raise RuntimeError(f"{request!r} cannot be carried out: {error}") from error
 
     # --- answers of the host --------------------------------------------------------------------------------------
@@ -239,7 +237,7 @@ class ChannelStateWriter:
             result.complete(event)
 
     def failed(self, event: ChannelStateFailed) -> None:
-        """Handle the answer that it is not; if the executor has ended, the next call raises."""
+        """Handle the answer that it is not; if no data will be stored any longer, the next call raises."""
         error = CheckpointException(event.reason, event.error, event.may_pass)
         if event.executor_ended:
             self._ended_by = error
