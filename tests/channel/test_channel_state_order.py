@@ -14,7 +14,6 @@ from kit.core.protocol.outages import may_pass
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.words import Word
 from kit.machines.channel.channel_state.channel_state_requests import ChannelStateWriteRequest
-from kit.machines.channel.channel_state.data_future import DataFuture
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
 from tests.channel.channel_state import (
     TASK,
@@ -339,7 +338,6 @@ def test_a_trace_counts_buffers() -> None:
     ]:
         assert isinstance(event, SubmitChannelState)
         assert loggable(event.request) == expected
-    assert repr(DataFuture()) == "DataFuture(open)"
     assert "CheckpointStartRequest(a/0, chk-3)" in repr(start(3))
 
 

@@ -10,7 +10,6 @@ from kit.core.protocol.elements import CheckpointBarrier, EndOfData, Watermark
 from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten, SubmitChannelState
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.machines.channel.channel_state.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
-from kit.machines.channel.channel_state.data_future import DataFuture
 from tests.channel.channel_state import IN, OPTIONS, OUT, Slot, buffer, read_back, values, watched
 
 CP = 42
@@ -52,28 +51,22 @@ def test_what_was_added_can_be_taken_when_both_sides_are_finished() -> None:
 
 def test_data_that_is_known_later_is_stored_when_it_is() -> None:
     slot = Slot()
-    future = DataFuture()
     slot.writer.start(CP, OPTIONS)
-    slot.writer.add_output_data_future(CP, OUT, 0, future)
+    slot.writer.add_output_data_future(CP, OUT, 0)
     result = slot.finish(CP).writer.take_result(CP)
     slot.do()
     assert not result.done
-    assert future.complete([buffer(1), Watermark(7)])
-    slot.writer.output_data_decided(CP, OUT, future)
+    slot.writer.output_data_decided(CP, OUT, [buffer(1), Watermark(7)])
     slot.do()
     assert [len(h.offsets) for h in result.output_handles] == [2]
-    assert not future.complete([])
-    assert not future.fail(ValueError("late"))
 
 
 def test_data_that_cannot_be_known_fails_the_checkpoint_and_no_other() -> None:
     slot = Slot()
-    future = DataFuture()
     slot.writer.start(CP, OPTIONS)
-    slot.writer.add_output_data_future(CP, OUT, 0, future)
+    slot.writer.add_output_data_future(CP, OUT, 0)
     result = slot.finish(CP).writer.take_result(CP)
-    future.fail(GivenUpError("no barrier"))
-    slot.writer.output_data_decided(CP, OUT, future)
+    slot.writer.output_data_decided(CP, OUT, (), GivenUpError("no barrier"))
     slot.do()
     assert result.error is not None
     assert "GivenUpError: no barrier" in what(result)
@@ -226,7 +219,7 @@ def test_an_abort_that_does_not_leaves_it() -> None:
 def test_an_abort_is_asked_for_ahead_of_what_waits_and_behind_it() -> None:
     slot = Slot()
     slot.writer.start(CP, OPTIONS)
-    slot.writer.add_output_data_future(CP, OUT, 0, DataFuture())
+    slot.writer.add_output_data_future(CP, OUT, 0)
     result = slot.finish(CP).run().writer.take_result(CP)
     slot.writer.abort(CP, GivenUpError("no"), clean_up=False)
     requests = [word.request for word in slot.asked if isinstance(word, SubmitChannelState)]
@@ -350,6 +343,8 @@ def test_closed_means_closed() -> None:
         slot.writer.start(CP + 1, OPTIONS)
     with pytest.raises(RuntimeError, match="has closed"):
         slot.writer.add_input_data(CP, IN, 1, [buffer(1)])
+    slot.run().writer.output_data_decided(CP, OUT, [buffer(1)])
+    assert slot.asked == []
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------
@@ -357,18 +352,15 @@ def test_closed_means_closed() -> None:
 
 def test_a_copy_goes_on_by_itself_and_shares_the_buffers() -> None:
     slot = Slot("a/0", "b/0")
-    future = DataFuture()
-    slot.held = future  # type: ignore[attr-defined]
     for writer in slot.writers.values():
         writer.start(CP, OPTIONS)
     slot.writer.add_input_data(CP, IN, 0, [buffer(1)])
-    slot.writer.add_output_data_future(CP, OUT, 0, future)
+    slot.writer.add_output_data_future(CP, OUT, 0)
     slot.run()
     memo = {id(slot.files): slot.files, id(slot.storage): slot.storage}
     other = copy.deepcopy(slot, memo)
     for each, data in ((slot, 2), (other, 3)):
-        each.held.complete([buffer(data)])  # type: ignore[attr-defined]
-        each.writer.output_data_decided(CP, OUT, each.held)  # type: ignore[attr-defined]
+        each.writer.output_data_decided(CP, OUT, [buffer(data)])
         each.finish(CP).do()
         result = each.writer.take_result(CP)
         assert result.error is None
@@ -379,12 +371,10 @@ def test_a_copy_goes_on_by_itself_and_shares_the_buffers() -> None:
 def test_what_was_handed_over_stays_as_it_was() -> None:
     """The same words, handed to another slot, lead to the same: executing a request leaves the word alone."""
     slot, other = Slot(), Slot()
-    future = DataFuture()
     slot.writer.start(CP, OPTIONS)
     slot.writer.add_input_data(CP, IN, 0, [buffer(1)])
-    slot.writer.add_output_data_future(CP, OUT, 0, future)
-    future.complete([buffer(2)])
-    slot.writer.output_data_decided(CP, OUT, future)
+    slot.writer.add_output_data_future(CP, OUT, 0)
+    slot.writer.output_data_decided(CP, OUT, [buffer(2)])
     said = [*slot.finish(CP).asked]
     slot.run()
     other.asked = said

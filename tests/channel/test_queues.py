@@ -23,7 +23,6 @@ from kit.core.protocol.elements import (
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.words import ProtocolError
 from kit.core.state.handles import InputChannelInfo, ResultSubpartitionInfo
-from kit.machines.channel.channel_state.data_future import DataFuture
 from kit.machines.channel.input_gate import InputGates
 from kit.machines.channel.result_partition import MAX_QUEUED_BUFFERS, ResultPartition
 
@@ -116,13 +115,14 @@ def test_ended_channels_are_open_no_more() -> None:
 
 
 class Wire:
-    """Takes what a partition sends, and what it gives to checkpoints: (checkpoint, subpartition, data or future)."""
+    """Takes what a partition sends, and what it gives to checkpoints: (checkpoint, subpartition, data if known)."""
 
     def __init__(self, channels: int = 2, *, supports_unaligned: bool = True) -> None:
         self.sent: list[tuple[int, Element]] = []
         self.waiting: list[tuple[int, Element]] = []
         self.in_flight: list[tuple[int, int, Any]] = []
-        self.decided: list[int] = []
+        self.decided: list[tuple[int, list[DataElement], str]] = []
+        """The data that became known, by checkpoint, or why there is none."""
         self.partition = ResultPartition(
             0,
             [(number, f"t/{number}") for number in range(channels)],
@@ -137,13 +137,17 @@ class Wire:
     ) -> None:
         self.in_flight.append((checkpoint_id, info.subpartition_idx, list(buffers)))
 
-    def add_output_data_future(
-        self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, future: DataFuture
-    ) -> None:
-        self.in_flight.append((checkpoint_id, info.subpartition_idx, future))
+    def add_output_data_future(self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int) -> None:
+        self.in_flight.append((checkpoint_id, info.subpartition_idx, None))
 
-    def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
-        self.decided.append(checkpoint_id)
+    def output_data_decided(
+        self,
+        checkpoint_id: int,
+        info: ResultSubpartitionInfo,
+        buffers: Iterable[DataElement],
+        error: Exception | None = None,
+    ) -> None:
+        self.decided.append((checkpoint_id, list(buffers), str(error or "")))
 
 
 def test_a_buffer_waits_for_a_credit_and_all_behind_it_wait_too() -> None:
@@ -221,60 +225,60 @@ def test_where_in_flight_data_could_not_be_dealt_out_anew_barriers_stay_in_their
     assert wire.in_flight == []
 
 
-def timed(*before: Element) -> tuple[Wire, DataFuture]:
+def timed(*before: Element) -> Wire:
     wire = Wire(1)
     (sub,) = wire.partition.subpartitions
     for element in before:
         sub.add(element)
     sub.add(barrier(1, TIMED))
-    ((_, _, future),) = wire.in_flight
-    return wire, future
+    assert (wire.in_flight, wire.decided) == ([(1, 0, None)], [])
+    return wire
 
 
 def test_a_barrier_that_leaves_in_time_overtakes_nothing() -> None:
-    wire, future = timed(buffer())
+    wire = timed(buffer())
     (sub,) = wire.partition.subpartitions
-    assert not future.done
     sub.add_credits(1)
-    assert (future.done, future.buffers, wire.decided) == (True, (), [1])
+    assert wire.decided == [(1, [], "")]
     sub.aligned_barrier_timeout(1)
     assert [type(element) for _, element in wire.sent] == [Buffer, CheckpointBarrier]
 
 
 def test_a_barrier_whose_time_is_up_turns_unaligned_and_overtakes_what_is_before_it() -> None:
     before = [buffer(), Watermark(3)]
-    wire, future = timed(*before)
+    wire = timed(*before)
     (sub,) = wire.partition.subpartitions
     sub.add(Watermark(4))
     sub.aligned_barrier_timeout(2)
     assert wire.sent == [], "of another checkpoint"
     sub.aligned_barrier_timeout(1)
     assert wire.sent == [(0, barrier(1, UNALIGNED))]
-    assert (future.buffers, wire.decided) == (tuple(before), [1])
+    assert wire.decided == [(1, before, "")]
     sub.add_credits(1)
     assert [element for _, element in wire.sent[1:]] == [*before, Watermark(4)]
 
 
 def test_a_checkpoint_that_is_given_up_gets_nothing() -> None:
-    wire, future = timed(buffer())
+    wire = timed(buffer())
     (sub,) = wire.partition.subpartitions
     sub.abort_checkpoint(2, RuntimeError("another"))
-    assert not future.done
+    assert wire.decided == []
     sub.abort_checkpoint(1, RuntimeError("over"))
-    assert (str(future.error), wire.decided) == ("over", [1])
+    assert wire.decided == [(1, [], "over")]
     sub.aligned_barrier_timeout(1)
     sub.add_credits(1)
     assert [type(element) for _, element in wire.sent] == [Buffer, CheckpointBarrier], "it goes on in its place"
 
 
 def test_two_barriers_that_may_time_out_cannot_wait_at_once_and_a_release_leaves_nothing_open() -> None:
-    wire, future = timed(buffer())
+    wire = timed(buffer())
     (sub,) = wire.partition.subpartitions
     sub.add(barrier(2, TIMED))
-    assert "cannot overlap" in str(future.error)
     sub.release()
-    assert "was released" in str(wire.in_flight[1][2].error)
     sub.release()
+    assert [(checkpoint, data) for checkpoint, data, _ in wire.decided] == [(1, []), (2, [])]
+    assert "cannot overlap" in wire.decided[0][2]
+    assert "was released" in wire.decided[1][2]
 
 
 def test_reprs_say_what_waits() -> None:

@@ -2,8 +2,8 @@
 
 A buffer, or a fragment of a record, leaves only with a credit of the receiver. Events need none, but never overtake the
 data before them, except for unaligned barriers. Such a barrier leaves at once, and the data that it overtakes goes into
-the checkpoint. An aligned barrier that may time out waits at its place. The data that it would overtake stays undecided
-(`DataFuture`) until it leaves (then none), it times out (`aligned_barrier_timeout`) or the checkpoint is aborted.
+the checkpoint. An aligned barrier that may time out waits at its place. The data that it would overtake is undecided
+until it leaves (then none), it times out (`aligned_barrier_timeout`) or the checkpoint is aborted.
 
 While any subpartition holds `MAX_QUEUED_BUFFERS` or more, the task is back-pressured and takes no further input.
 
@@ -21,7 +21,6 @@ from kit.core.protocol.elements import CheckpointBarrier, CreditedElement, DataE
 from kit.core.state.handles import ResultSubpartitionInfo
 from kit.machines.channel.channel_state.channel_state_capture import HeldCapture
 from kit.machines.channel.channel_state.channel_state_writer import SEQUENCE_NUMBER_UNKNOWN
-from kit.machines.channel.channel_state.data_future import DataFuture
 
 MAX_QUEUED_BUFFERS = 2
 """Buffers that may wait in one subpartition before its task stops taking input."""
@@ -37,13 +36,17 @@ class OutputStateWriter(Protocol):
     ) -> None:
         """Write these elements, in order, as state of the checkpoint."""
 
-    def add_output_data_future(
-        self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, future: DataFuture
-    ) -> None:
-        """Write what the future will hold."""
+    def add_output_data_future(self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int) -> None:
+        """Write the elements that are not known yet."""
 
-    def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
-        """Report that the future of this output for this checkpoint is done."""
+    def output_data_decided(
+        self,
+        checkpoint_id: int,
+        info: ResultSubpartitionInfo,
+        buffers: Iterable[DataElement],
+        error: Exception | None = None,
+    ) -> None:
+        """Report these elements, or the error that says why there are none."""
 
 
 class ResultSubpartition:
@@ -92,8 +95,8 @@ class ResultSubpartition:
         self._writer = writer
         self._full = full
         self._capture = capture
-        self._in_flight: tuple[int, DataFuture] | None = None
-        """The checkpoint whose barrier waits here and may time out, and what it would overtake."""
+        self._in_flight: int | None = None
+        """The checkpoint whose barrier waits here and may time out; what it would overtake is undecided."""
 
     # --- sending --------------------------------------------------------------------------------------------------
 
@@ -130,7 +133,7 @@ class ResultSubpartition:
                 if self.credits == 0:
                     return
                 self.credits -= 1
-            elif self._in_flight is not None and _is_barrier_of(element, self._in_flight[0]):
+            elif self._in_flight is not None and _is_barrier_of(element, self._in_flight):
                 self._settle(())
             self._send(self.number, queue.popleft())
 
@@ -168,18 +171,17 @@ class ResultSubpartition:
 
     def _may_time_out(self, checkpoint_id: int) -> None:
         if self._in_flight is not None:
-            self._settle_failed(
-                RuntimeError(
-                    f"the barrier of checkpoint {checkpoint_id} came to {self!r} while that of checkpoint "
-                    f"{self._in_flight[0]} waits: checkpoints with an alignment timeout cannot overlap"
-                )
+            overlap = RuntimeError(
+                f"the barrier of checkpoint {checkpoint_id} came to {self!r} while that of checkpoint "
+                f"{self._in_flight} waits: checkpoints with an alignment timeout cannot overlap"
             )
-        self._in_flight = (checkpoint_id, DataFuture())
-        self._writer.add_output_data_future(checkpoint_id, self.info, SEQUENCE_NUMBER_UNKNOWN, self._in_flight[1])
+            self._settle((), overlap)
+        self._in_flight = checkpoint_id
+        self._writer.add_output_data_future(checkpoint_id, self.info, SEQUENCE_NUMBER_UNKNOWN)
 
     def aligned_barrier_timeout(self, checkpoint_id: int) -> None:
         """Turn the barrier of this checkpoint unaligned and send it now, if it still waits here."""
-        if self._in_flight is None or self._in_flight[0] != checkpoint_id:
+        if self._in_flight != checkpoint_id:
             return
         position = next(at for at, element in enumerate(self.queue) if _is_barrier_of(element, checkpoint_id))
         before = [element for at, element in enumerate(self.queue) if at < position]
@@ -193,25 +195,18 @@ class ResultSubpartition:
 
     def abort_checkpoint(self, checkpoint_id: int, cause: Exception) -> None:
         """Abort the checkpoint: nothing will be overtaken for it."""
-        if self._in_flight is not None and self._in_flight[0] == checkpoint_id:
-            self._settle_failed(cause)
+        if self._in_flight == checkpoint_id:
+            self._settle((), cause)
 
     def release(self) -> None:
         """Release the output when the task leaves."""
         if self._in_flight is not None:
-            self._settle_failed(RuntimeError(f"{self!r} was released"))
+            self._settle((), RuntimeError(f"{self!r} was released"))
 
-    def _settle(self, data: Iterable[DataElement]) -> None:
+    def _settle(self, data: Iterable[DataElement], error: Exception | None = None) -> None:
         assert self._in_flight is not None
-        (checkpoint_id, future), self._in_flight = self._in_flight, None
-        future.complete(data)
-        self._writer.output_data_decided(checkpoint_id, self.info, future)
-
-    def _settle_failed(self, cause: Exception) -> None:
-        assert self._in_flight is not None
-        (checkpoint_id, future), self._in_flight = self._in_flight, None
-        future.fail(cause)
-        self._writer.output_data_decided(checkpoint_id, self.info, future)
+        checkpoint_id, self._in_flight = self._in_flight, None
+        self._writer.output_data_decided(checkpoint_id, self.info, data, error)
 
     def __repr__(self) -> str:
         return f"ResultSubpartition({self.target_task}, {len(self.queue)} queued, {self.credits} credits)"

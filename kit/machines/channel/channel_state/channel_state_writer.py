@@ -32,7 +32,6 @@ from kit.machines.channel.channel_state.channel_state_requests import (
     WriteOutputFutureRequest,
     WriteOutputRequest,
 )
-from kit.machines.channel.channel_state.data_future import DataFuture
 
 DEFAULT_MAX_CHECKPOINTS = 1000
 """The maximum number of checkpoints in progress, or finished and not taken, including those to be aborted.
@@ -150,24 +149,31 @@ class ChannelStateWriter:
             )
         )
 
-    def add_output_data_future(
-        self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, future: DataFuture
-    ) -> None:
-        """Add elements of an output channel that are known when `future` is done: an aligned barrier with a timeout.
+    def add_output_data_future(self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int) -> None:
+        """Add elements of an output channel that are not known yet: an aligned barrier may time out there.
 
         All later requests of this task, for any checkpoint, wait for `output_data_decided`, which must follow
-        eventually.
+        eventually. Flink's `addOutputDataFuture` takes a `CompletableFuture` instead.
         """
         self._request(
             WriteOutputFutureRequest(task=self.task, checkpoint_id=checkpoint_id, info=info, start_seq=start_seq)
         )
 
-    def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
-        """Report that a future is done, so that the requests behind it can proceed."""
+    def output_data_decided(
+        self,
+        checkpoint_id: int,
+        info: ResultSubpartitionInfo,
+        buffers: Iterable[DataElement],
+        error: Exception | None = None,
+    ) -> None:
+        """Report the elements that were not known, in order, or the `error` that ends the checkpoint.
+
+        The requests that wait for them can then proceed. Nothing is reported after `close`.
+        """
         if not self._closed:
             self._give(
                 OutputDataDecided(
-                    task=self.task, checkpoint_id=checkpoint_id, info=info, buffers=future.buffers, error=future.error
+                    task=self.task, checkpoint_id=checkpoint_id, info=info, buffers=tuple(buffers), error=error
                 )
             )
 
