@@ -26,7 +26,10 @@ BESIDE = (
     "tests/data/flink/values/2.3.0.tar.gz",
     "tests/data/flink_rest/*.json",
     "tests/data/flink_restores/*",
-    *(f"tests/mutants/{name}.py" for name in ("__init__", "finders", "planting", "several", "surroundings", "table")),
+    *(
+        f"tests/mutants/{name}.py"
+        for name in ("__init__", "finders", "fragments", "planting", "several", "surroundings", "table")
+    ),
 )
 """What the notebooks read or import from the repository."""
 

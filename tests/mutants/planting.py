@@ -1,9 +1,9 @@
 """How a fault is planted: one place in one function of the kit reads otherwise while the mutant lives.
 
-The function's own code is compiled again, from its source with `old` replaced by `new`, and put into the living
-function object. So whoever holds the function already (a table, a decorator, a subclass) runs the mutant, it works in
-any process once that has imported the kit, and `planted` takes it back. A place that reads otherwise than the mutant
-says is refused: then the kit was changed, and the mutant has to be written anew.
+The function's own code is compiled again, from its source with one fragment replaced by another (`fragments.py`), and
+put into the living function object. So whoever holds the function already (a table, a decorator, a subclass) runs the
+mutant, it works in any process once that has imported the kit, and `planted` takes it back. A function in which the
+fragment does not stand exactly once is refused: then the kit was changed, and the mutant has to be written anew.
 
 Another process plants what `KIT_MUTANT` names: `environment` gives the variables, `tests/mutants/site` holds what
 Python runs at its start. Spark's workers inherit both from their driver.
@@ -25,6 +25,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from tests.mutants.finders import Finder
+from tests.mutants.fragments import Fragment
 
 VARIABLE = "KIT_MUTANT"
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,7 @@ class MutantError(Exception):
 class Mutant:
     """One planted fault: in `area`, `breaks` says in a sentence what goes wrong; `found_by` finds it.
 
-    `where` is `module:Class.function`; `old`, which must be there once, becomes `new`.
+    `where` is `module:Class.function`; the fragment `old`, which must be there once, becomes `new`.
     """
 
     name: str
@@ -53,10 +54,14 @@ class Mutant:
     def code(self) -> CodeType:
         """The function's code with the fault in it; raises MutantError where the kit reads otherwise."""
         function = self.function()
-        source = textwrap.dedent(inspect.getsource(function))
-        if source.count(self.old) != 1:
-            raise MutantError(f"{self.name}: {self.where} has {source.count(self.old)} times {self.old!r}, not once")
-        return _compiled(function, source.replace(self.old, self.new), self)
+        definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        assert isinstance(definition, ast.FunctionDef)
+        fragment = Fragment(self.old, function.__globals__)
+        places = fragment.places(definition)
+        if len(places) != 1:
+            raise MutantError(f"{self.name}: {self.where} has {len(places)} times {self.old!r}, not once")
+        fragment.replace(places[0], self.new)
+        return _compiled(function, definition, self)
 
     def function(self) -> FunctionType:
         """The living function."""
@@ -74,10 +79,8 @@ class Mutant:
         return found
 
 
-def _compiled(function: FunctionType, source: str, mutant: Mutant) -> CodeType:
-    """The code of the function in `source`, which sees the same cells (`__class__` above all) as the living one."""
-    definition = ast.parse(source).body[0]
-    assert isinstance(definition, ast.FunctionDef)
+def _compiled(function: FunctionType, definition: ast.FunctionDef, mutant: Mutant) -> CodeType:
+    """The code of the changed function, which sees the same cells (`__class__` above all) as the living one."""
     definition.decorator_list = []
     old = function.__code__
     ast.increment_lineno(definition, old.co_firstlineno - definition.lineno)
@@ -85,6 +88,7 @@ def _compiled(function: FunctionType, source: str, mutant: Mutant) -> CodeType:
     outer = tree.body[0]
     assert isinstance(outer, ast.FunctionDef)
     outer.body = [definition]
+    ast.fix_missing_locations(tree)
     flags = old.co_flags & __future__.annotations.compiler_flag
     compiled = compile(tree, old.co_filename, "exec", flags, dont_inherit=True)
     code = _named(_named(compiled, "outer"), definition.name)

@@ -56,8 +56,8 @@ def test_each_test_that_is_to_find_one_is_there() -> None:
 
 def test_a_mutant_of_code_that_reads_otherwise_is_refused() -> None:
     sound = MUTANTS["oldest-restored"]
-    with pytest.raises(MutantError, match="has 0 times 'no such code', not once"):
-        Mutant(**{**vars(sound), "old": "no such code"}).code()
+    with pytest.raises(MutantError, match=r"has 0 times 'no_such_code\(\)', not once"):
+        Mutant(**{**vars(sound), "old": "no_such_code()"}).code()
     with pytest.raises(
         MutantError,
         match=r"there is no kit\.machines\.coordinator\.completed\.completed_checkpoint_store:"
