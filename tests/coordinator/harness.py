@@ -22,6 +22,7 @@ from kit.core.state.handles import FileStateHandle, KeyGroupRange, KeyGroupsStat
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.context import CheckpointStatsListener
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
 from kit.machines.coordinator.statistics import CheckpointStatsTracker
 from kit.stream.graph.execution_graph import ExecutionGraph
@@ -122,6 +123,7 @@ class Harness:
         coordinators: Sequence[str] = (),
         store: CompletedCheckpointStore | None = None,
         statistics: CheckpointStatsTracker | None = None,
+        listener: CheckpointStatsListener | None = None,
         **checkpoint: Any,
     ) -> None:
         self.graph = execution_graph or graph(**checkpoint)
@@ -137,7 +139,14 @@ class Harness:
         self.cleans = True
         ids = [operator_id(name) for name in coordinators]
         self.coordinator = CheckpointCoordinator(
-            JOB, self.graph, self, hooks=hooks, operator_coordinators=ids, store=store, statistics=statistics
+            JOB,
+            self.graph,
+            self,
+            hooks=hooks,
+            operator_coordinators=ids,
+            store=store,
+            statistics=statistics,
+            listener=listener,
         )
         self._requests = 0
 

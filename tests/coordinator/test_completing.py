@@ -19,7 +19,7 @@ from kit.core.protocol.reasons import CheckpointFailureReason as Reason
 from kit.core.state.operator_state import FINISHED_ON_RESTORE, TaskStateSnapshot
 from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
 from kit.machines.coordinator.ledger import REMEMBERED
-from tests.coordinator.harness import JOB, Harness, keyed_state, operator_id
+from tests.coordinator.harness import JOB, Harness, graph, keyed_state, operator_id
 from tests.coordinator.test_shared_state_registry import incremental
 
 TASKS = ["source/0", "source/1", "sums/0", "sums/1"]
@@ -562,16 +562,27 @@ def test_a_checkpoint_that_is_being_stored_can_no_longer_be_aborted() -> None:
     assert job.aborted() == []
 
 
+def test_the_size_of_a_checkpoint_is_that_of_all_its_operators() -> None:
+    job = Harness(graph({"source": 2, "sums": 3}))
+    job.complete(job.trigger(), files=True)
+    [completed] = job.retained()
+    assert completed.state_size == sum(state.state_size for state in completed.operator_states.values()) == 50
+
+
 @pytest.mark.parametrize("retention", list(RetentionPolicy))
 def test_a_checkpoint_stored_after_the_end_of_the_job_shares_the_fate_of_the_others(
     retention: RetentionPolicy,
 ) -> None:
     job = Harness(retention=retention)
-    job.trigger()
+    request = job.request()
+    job.answer_triggering()
     job.ack_all(1, files=True)
     job.answer(commands.WriteMetadata)
     job.coordinator.shut_down("CANCELED")
     job.answer(commands.StoreCheckpoint)
+    assert "shut" in job.errors()[request]
+    counts = job.coordinator.statistics.counts
+    assert (counts.completed, counts.failed, counts.in_progress) == (0, 1, 0)
     kept = retention is RetentionPolicy.RETAIN_ON_CANCELLATION
     assert job.discarded() == (set() if kept else {"chk-1/_metadata", *(f"{task}-1" for task in TASKS)})
     assert job.pending() == []
@@ -671,3 +682,43 @@ def test_a_copy_goes_its_own_way() -> None:
     assert (job.coordinator.statistics.counts.failed, other.coordinator.statistics.counts.failed) == (0, 1)
     assert other.discarded() == {"sums/0-1"}
     assert job.discarded() == set()
+
+
+# --- who listens ------------------------------------------------------------------------------------------------------
+
+
+class Listener:
+    """Keeps what it is told of the ends of checkpoints."""
+
+    def __init__(self) -> None:
+        self.heard: list[int | str] = []
+
+    def on_completed_checkpoint(self, checkpoint_id: int) -> None:
+        self.heard.append(checkpoint_id)
+
+    def on_failed_checkpoint(self) -> None:
+        self.heard.append("failed")
+
+
+def test_a_listener_is_told_once_of_each_end_and_of_no_completed_savepoint() -> None:
+    listener = Listener()
+    job = Harness(listener=listener, tolerable_failures=99)
+    job.complete(job.trigger())
+    job.complete(job.trigger_savepoint())
+    job.complete(job.trigger())
+    assert listener.heard == [1, 3]
+    job.decline(job.trigger(), "sums/0")
+    job.request()
+    job.take(commands.AllocateCheckpointId)
+    job.give(events.CheckpointIdFailed(error="the counter is gone"))
+    not_stored = job.trigger()
+    job.ack_all(not_stored)
+    job.answer(commands.WriteMetadata)
+    job.give(events.CheckpointStoreFailed(checkpoint_id=not_stored, error="full"))
+    assert listener.heard == [1, 3, "failed", "failed", "failed"]
+    late = job.trigger()
+    job.ack_all(late)
+    job.answer(commands.WriteMetadata)
+    job.coordinator.shut_down("CANCELED")
+    job.answer(commands.StoreCheckpoint)
+    assert listener.heard == [1, 3, *["failed"] * 4]

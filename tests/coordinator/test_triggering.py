@@ -279,6 +279,17 @@ def test_when_all_tasks_finish_while_hooks_are_asked_there_is_nothing_to_trigger
     assert job.pending() == []
 
 
+def test_a_task_that_failed_beside_one_that_finished_ends_the_checkpoint() -> None:
+    job = Harness(hooks=["mail"])
+    request = job.request()
+    job.answer(commands.AllocateCheckpointId)
+    job.answer(commands.InitializeLocation)
+    job.states |= {"source/0": ExecutionState.FINISHED, "source/1": ExecutionState.FAILED}
+    job.give(events.MasterHookTriggered(checkpoint_id=1, hook="mail"))
+    assert "source/0, source/1 stopped running before the checkpoint reached it" in job.errors()[request]
+    assert (job.pending(), job.triggered()) == ([], [])
+
+
 # --- each step, failing ----------------------------------------------------------------------------------------------
 
 

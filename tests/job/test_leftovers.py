@@ -14,8 +14,8 @@ from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import MemoryStore
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.master_hooks import MasterHooks
-from kit.machines.job.leftovers import remove_orphans
-from tests.coordinator.harness import JOB, graph
+from kit.machines.job.leftovers import Leftovers, remove_orphans
+from tests.coordinator.harness import JOB, Harness, graph
 from tests.coordinator.test_shared_state_registry import incremental
 
 OPERATOR = "a" * 32
@@ -53,3 +53,21 @@ def test_shared_files_of_this_run_that_nothing_refers_to_are_deleted_and_no_othe
     assert host.carry_out(RemoveOrphans(keep=(7,), shared=(shared(5), shared(6)))) == OrphansRemoved()
     left = {path.rpartition("/")[2] for path in files.paths(directory)}
     assert left == {shared(4), shared(5), shared(6), shared(8), "strange"}
+
+
+def test_every_aborted_checkpoint_of_an_epoch_is_swept_once_and_no_other() -> None:
+    job = Harness(max_concurrent=9, tolerable_failures=9)
+    leftovers = Leftovers(job.coordinator)
+    for _ in range(5):
+        checkpoint_id = job.trigger()
+        leftovers.begin(checkpoint_id, f"chk-{checkpoint_id}")
+    job.complete(2)
+    job.decline(3, "sums/0")
+    job.decline(5, "sums/1")
+    assert job.pending() == [4]
+    assert [(each.checkpoint_id, each.location, each.everything) for each in leftovers.sweep()] == [
+        (1, "chk-1", True),
+        (3, "chk-3", True),
+        (5, "chk-5", True),
+    ]
+    assert leftovers.sweep() == []

@@ -15,9 +15,13 @@ from kit.core.protocol.messages import AcknowledgeCheckpoint, DeployTask, TaskSt
 from kit.core.protocol.tasks import ExecutionState, split_task_name
 from kit.core.state.handles import (
     FileStateHandle,
+    InputChannelInfo,
+    InputChannelStateHandle,
     KeyGroupsStateHandle,
     OperatorStateMode,
     OperatorStreamStateHandle,
+    ResultSubpartitionInfo,
+    ResultSubpartitionStateHandle,
     StateMetaInfo,
 )
 from kit.core.state.key_groups import key_group_range_for_operator_index
@@ -220,6 +224,41 @@ def test_another_maximum_parallelism_is_refused(configured: int) -> None:
     assert (master.status, told) == (JobStatus.FAILED, [])
     assert str(configured) in master.error
     assert str(GROUPS) in master.error
+
+
+def test_each_vertex_adopts_the_maximum_parallelism_that_its_state_has() -> None:
+    chains: Chains = {"reads": (2, ["reads"]), "adds": (2, ["adds"]), "counts": (2, ["counts"])}
+    found = snapshot_of(chains)
+    groups = {operator("reads"): 32, operator("adds"): GROUPS, operator("counts"): 64}
+    states = [replace(each, max_parallelism=groups[each.operator_id]) for each in found.operator_states]
+    bare = [replace(each, subtask_states=dict.fromkeys(range(2), OperatorSubtaskState())) for each in states]
+    master, told = begin(job_of(chains), replace(found, operator_states=tuple(bare)))
+    assert len(told) == 6
+    assert master.graph.max_parallelism == {"reads": 32, "adds": GROUPS, "counts": 64}
+
+
+@pytest.mark.parametrize("holds", [None, ("reads", 0), ("adds", 1), ("counts", 0), ("counts", 1)])
+def test_every_task_recovers_channels_if_one_subtask_has_in_flight_data(holds: tuple[str, int] | None) -> None:
+    chains: Chains = {"reads": (2, ["reads"]), "adds": (2, ["adds"]), "counts": (2, ["counts"])}
+    found = snapshot_of(chains)
+    if holds is not None:
+        name, subtask = holds
+        state = next(each for each in found.operator_states if each.operator_id == operator(name))
+        data = FileStateHandle(f"channels-{name}", 10)
+        held = (
+            {
+                "result_subpartition_state": (
+                    ResultSubpartitionStateHandle(subtask, ResultSubpartitionInfo(0, 0), (0,), 10, data),
+                )
+            }
+            if name == "reads"
+            else {"input_channel_state": (InputChannelStateHandle(subtask, InputChannelInfo(0, 0), (0,), 10, data),)}
+        )
+        subtasks = state.subtask_states | {subtask: replace(state.subtask_states[subtask], **held)}
+        states = [replace(each, subtask_states=subtasks) if each is state else each for each in found.operator_states]
+        found = replace(found, operator_states=tuple(states))
+    _, told = begin(job_of(chains), found)
+    assert [word.recovers_channels for word in told] == [holds is not None] * 6
 
 
 @pytest.mark.parametrize("parallelism", [2, 3, 5])

@@ -91,6 +91,115 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         ByTest("spark/test_output_stream.py::test_a_job_that_the_end_does_not_know_is_left_to_the_next_batch"),
     ),
     (
+        "one-finished-is-enough",
+        "a checkpoint goes on without tasks of which one has finished and another failed",
+        "kit.machines.coordinator.triggering:CheckpointTrigger._plan_again",
+        "all(context.execution_state(task) is ExecutionState.FINISHED for task in gone)",
+        "any(context.execution_state(task) is ExecutionState.FINISHED for task in gone)",
+        ByTest("coordinator/test_triggering.py::test_a_task_that_failed_beside_one_that_finished_ends_the_checkpoint"),
+    ),
+    (
+        "size-of-the-largest-operator",
+        "a checkpoint is as large as its largest operator",
+        "kit.machines.coordinator.completed.completed_checkpoint:CompletedCheckpoint.state_size",
+        "sum(state.state_size for state in self.operator_states.values())",
+        "max(state.state_size for state in self.operator_states.values())",
+        ByTest("coordinator/test_completing.py::test_the_size_of_a_checkpoint_is_that_of_all_its_operators"),
+    ),
+    (
+        "failures-without-a-listener",
+        "nobody who listens hears of failed checkpoints",
+        "kit.machines.coordinator.ledger:CheckpointLedger._tell_of_failure",
+        "self._listener.on_failed_checkpoint()",
+        "pass",
+        ByTest(
+            "coordinator/test_completing.py::test_a_listener_is_told_once_of_each_end_and_of_no_completed_savepoint"
+        ),
+    ),
+    (
+        "answer-forgotten-after-the-end",
+        "who asked for a checkpoint that was stored after the end of the job gets no answer",
+        "kit.machines.coordinator.ledger:CheckpointLedger.stored_after_shutdown",
+        "self.answer_with_error(checkpoint.request, why)",
+        "pass",
+        ByTest(
+            "coordinator/test_completing.py"
+            "::test_a_checkpoint_stored_after_the_end_of_the_job_shares_the_fate_of_the_others"
+        ),
+    ),
+    (
+        "newest-leftover-only",
+        "of several aborted checkpoints of an epoch only the last one's directory is deleted",
+        "kit.machines.job.leftovers:Leftovers.sweep",
+        "begun.items()",
+        "list(begun.items())[-1:]",
+        ByTest("job/test_leftovers.py::test_every_aborted_checkpoint_of_an_epoch_is_swept_once_and_no_other"),
+    ),
+    (
+        "first-vertex-adopts",
+        "only the first vertex takes over the maximum parallelism of its state",
+        "kit.machines.job.task_restores:restore_job",
+        "zip(job.vertices, assigned.vertices, strict=True)",
+        "list(zip(job.vertices, assigned.vertices, strict=True))[:1]",
+        ByTest("job/test_restored_states.py::test_each_vertex_adopts_the_maximum_parallelism_that_its_state_has"),
+    ),
+    (
+        "in-flight-data-of-the-first-task",
+        "in-flight data counts only if the first task has some",
+        "kit.machines.job.task_restores:hold_in_flight_data",
+        "restore.state.subtask_states.values()",
+        "list(restore.state.subtask_states.values()) if restore is next(iter(restores)) else ()",
+        ByTest("job/test_restored_states.py::test_every_task_recovers_channels_if_one_subtask_has_in_flight_data"),
+    ),
+    (
+        "oldest-count-pending",
+        "of several checkpoints whose barriers are counted the oldest is called pending",
+        "kit.machines.task.barrier_tracker:CheckpointBarrierTracker.pending_checkpoint_id",
+        "self._pending[-1].checkpoint_id",
+        "self._pending[0].checkpoint_id",
+        ByTest(
+            "task/test_barrier_tracker.py"
+            "::test_of_several_that_are_counted_the_newest_is_pending_with_the_channels_it_awaits"
+        ),
+    ),
+    (
+        "last-failure-named",
+        "of several operators that fail the last one is named",
+        "kit.machines.task.chain:OperatorChain._tell_all",
+        "raise failures[0]",
+        "raise failures[-1]",
+        ByTest(
+            "task/test_checkpoints.py::test_of_several_operators_that_fail_the_first_is_named_with_the_others_beside_it"
+        ),
+    ),
+    (
+        "rescaled-only-as-a-whole",
+        "a vertex is rescaled only if all of its operators were",
+        "kit.machines.restore.task_state_assignment:TaskStateAssignment.is_rescaled",
+        "any(state.parallelism != self.vertex.parallelism for state in self.states.values())",
+        "all(state.parallelism != self.vertex.parallelism for state in self.states.values())",
+        ByTest("restore/test_in_flight_data.py::test_a_vertex_is_rescaled_when_any_of_its_operators_was"),
+    ),
+    (
+        "all-senders-rescaled",
+        "event time of in-flight data is distrusted only if all senders upstream were rescaled",
+        "kit.machines.restore.state_assignment:_find_states",
+        "any(assignments[vertex].is_rescaled for vertex in _senders_of(edge, edges))",
+        "all(assignments[vertex].is_rescaled for vertex in _senders_of(edge, edges))",
+        ByTest(
+            "restore/test_in_flight_data.py"
+            "::test_event_time_of_a_gate_does_not_hold_when_any_vertex_upstream_of_it_was_rescaled"
+        ),
+    ),
+    (
+        "all-exchanges-full",
+        "data that goes from all to all is redistributed only if it does so on every input",
+        "kit.machines.restore.exchange_end:ExchangeEnd._is_redistributed_at_same_parallelism",
+        "any(edge.downstream_mapper is SubtaskStateMapper.FULL for edge in self.edges)",
+        "all(edge.downstream_mapper is SubtaskStateMapper.FULL for edge in self.edges)",
+        ByTest("restore/test_in_flight_data.py::test_one_full_exchange_and_one_rescaled_sender_redistribute_all_gates"),
+    ),
+    (
         "idle-with-rows",
         "a source with rows that it has not read is idle",
         "kit.stream.operators.watermarks:TimestampsAndWatermarksOperator.on_processing_time",

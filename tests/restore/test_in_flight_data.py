@@ -305,3 +305,43 @@ def test_what_a_descriptor_looks_like() -> None:
     shown = "Rescaling(RESCALING(old subtasks [0, 1], filtered: [1], RescaleMappings({0: [0, 2], 1: [1]} of 3)))"
     assert repr(state_of(assignment, 1, 0).input_rescale_descriptor) == shown
     assert repr(assignment) == "StateAssignment(2 vertices, 4 of 4 subtasks)"
+
+
+# ---- vertices with several inputs or operators -----------------------------------------------------------------------
+
+
+TO_BOTH_GATES = [AssignmentEdge(0, 2, ROUND_ROBIN, RANGE, 0, 0), AssignmentEdge(1, 2, ROUND_ROBIN, FULL, 0, 1)]
+
+
+@pytest.mark.parametrize(("first", "second", "shared"), [(3, 2, True), (2, 3, True), (2, 2, False)])
+def test_one_full_exchange_and_one_rescaled_sender_redistribute_all_gates(
+    first: int, second: int, shared: bool
+) -> None:
+    """The vertex keeps its parallelism. Flink: `TaskStateAssignment.mustBeRedistributedAtSameParallelism`."""
+    states = [outputs(UP, 2), outputs(OTHER, 2), inputs(DOWN, 2, gates=2)]
+    assigned = assign([first, second, 2], TO_BOTH_GATES, states)
+    held = [handle.subtask_index for handle in state_of(assigned, 2, 0).input_channel_state if handle.info.gate_idx]
+    assert sorted(held) == ([0, 1] if shared else [0])
+
+
+def test_a_vertex_is_rescaled_when_any_of_its_operators_was() -> None:
+    states = [
+        OperatorState(UP.generated_id, 2, 128, {}),
+        OperatorState(OTHER.generated_id, 3, 128, {}),
+        inputs(DOWN, 2),
+    ]
+    vertices = [AssignmentVertex("head", 2, (UP, OTHER)), AssignmentVertex("tail", 2, (DOWN,))]
+    assigned = assign_states(vertices, ONE_EDGE, {state.operator_id: state for state in states}, 1)
+    assert [state_of(assigned, 1, i).gates_behind_rescaled for i in range(2)] == [frozenset({0})] * 2
+
+
+def test_event_time_of_a_gate_does_not_hold_when_any_vertex_upstream_of_it_was_rescaled() -> None:
+    """`v1` forwards what `v0` says of event time; only `v0` runs at another parallelism."""
+    edges = [AssignmentEdge(0, 1, UNSUPPORTED, UNSUPPORTED), AssignmentEdge(1, 2, ROUND_ROBIN, RANGE)]
+    states = [
+        OperatorState(UP.generated_id, 1, 128, {}),
+        OperatorState(OTHER.generated_id, 2, 128, {}),
+        inputs(DOWN, 2),
+    ]
+    assigned = assign([2, 2, 2], edges, states)
+    assert state_of(assigned, 2, 0).gates_behind_rescaled == frozenset({0})

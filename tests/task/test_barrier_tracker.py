@@ -184,3 +184,13 @@ def test_old_barriers_are_dropped_and_not_too_many_are_counted() -> None:
     play(task, " ".join(f"b{number}@0" for number in range(1, 60)))
     assert play(task, "b1@1") == []
     assert play(task, "b59@1") == [59]
+
+
+def test_of_several_that_are_counted_the_newest_is_pending_with_the_channels_it_awaits() -> None:
+    task = a_task(3)
+    assert play(task, "b1@0 b1@1 b2@0 b3@2") == []
+    handler = task.machine.barriers
+    assert handler.pending_checkpoint_id == 3
+    assert [channel.number for channel in handler.awaited_channels] == [0, 1]
+    assert play(task, "b3@0 b3@1") == [3]
+    assert (handler.pending_checkpoint_id, handler.awaited_channels) == (None, [])

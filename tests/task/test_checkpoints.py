@@ -418,6 +418,21 @@ def test_an_operator_that_fails_at_a_notice_fails_the_task_after_all_were_told(t
     assert task.states()[-1] is ExecutionState.FAILED
 
 
+def test_of_several_operators_that_fail_the_first_is_named_with_the_others_beside_it() -> None:
+    task = TaskHarness(fan_in(1))
+    for link in task.machine.chain.links:
+
+        def fail(_: int, name: str = link.name) -> None:
+            raise ValueError(f"{name} does not want this")
+
+        link.operator.notify_checkpoint_complete = fail  # type: ignore[method-assign]
+    task.complete(1)
+    report = task.take(TaskStateChanged)[-1]
+    head, tail = (link.name for link in task.machine.chain.links)
+    assert report.error == f"ValueError: {tail} does not want this"
+    assert f"Another operator of the task failed as well: {head} does not want this" in report.traceback
+
+
 @pytest.mark.flink("StreamTaskTest.testFailToConfirmCheckpointAborted")
 def test_the_error_of_a_failed_task_comes_with_its_traceback() -> None:
     task = a_task()
