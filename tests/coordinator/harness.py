@@ -29,6 +29,7 @@ from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex
 from kit.stream.graph.partitioners import PartitionerKind
 from kit.stream.settings.job_settings import CheckpointConfig, JobSettings
+from tests.answers import favourable
 
 JOB = "0" * 32
 W = TypeVar("W", bound=Word)
@@ -282,20 +283,13 @@ class Harness:
             case commands.AllocateCheckpointId():
                 self.next_id += 1
                 self.give(events.CheckpointIdAllocated(checkpoint_id=self.next_id - 1))
-            case commands.InitializeLocation(checkpoint_id=checkpoint_id):
-                self.give(events.LocationInitialized(checkpoint_id=checkpoint_id, location=f"chk-{checkpoint_id}"))
             case commands.ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id, operator_id=operator_id):
                 if self.coordinator.trigger.expects_coordinator_snapshot(checkpoint_id, operator_id):
                     self.coordinator.trigger.on_coordinator_snapshot(checkpoint_id, operator_id, b"coordinator")
-            case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
-                self.give(
-                    events.MasterHookTriggered(checkpoint_id=checkpoint_id, hook=hook, version=3, state=hook.encode())
-                )
-            case commands.WriteMetadata(checkpoint_id=checkpoint_id, location=location, data=data):
-                path = f"{location}/_metadata"
-                self.give(events.MetadataWritten(checkpoint_id=checkpoint_id, path=path, size_bytes=len(data)))
-            case commands.StoreCheckpoint(checkpoint_id=checkpoint_id):
-                self.give(events.CheckpointStored(checkpoint_id=checkpoint_id))
+            case _:
+                answer = favourable(command)
+                assert answer is not None, command
+                self.give(answer)
 
     def answer_triggering(self) -> None:
         """Answer every step up to the triggering of tasks, for as many checkpoints as want to start."""

@@ -15,6 +15,7 @@ from kit.core.protocol.reasons import CheckpointFailureReason as Reason
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Word
 from kit.core.state.operator_state import TaskStateSnapshot
+from tests.answers import refusal
 from tests.coordinator.harness import Harness, graph, keyed_state, operator_id
 
 TASKS = ("source/0", "source/1", "sums/0", "sums/1")
@@ -151,20 +152,13 @@ class AnyOrder(RuleBasedStateMachine):
         self.job.ack(checkpoint_id, task, TaskStateSnapshot(states))
 
     def _refuse(self, command: Any) -> None:
-        error = "no"
-        match command:
-            case commands.AllocateCheckpointId():
-                self.job.give(events.CheckpointIdFailed(error=error))
-            case commands.InitializeLocation(checkpoint_id=checkpoint_id):
-                self.job.give(events.LocationFailed(checkpoint_id=checkpoint_id, error=error))
-            case commands.ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id, operator_id=operator):
-                self.job.coordinator.trigger.on_coordinator_snapshot_failed(checkpoint_id, operator, error)
-            case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
-                self.job.give(events.MasterHookFailed(checkpoint_id=checkpoint_id, hook=hook, error=error))
-            case commands.WriteMetadata(checkpoint_id=checkpoint_id):
-                self.job.give(events.MetadataFailed(checkpoint_id=checkpoint_id, error=error))
-            case commands.StoreCheckpoint(checkpoint_id=checkpoint_id):
-                self.job.give(events.CheckpointStoreFailed(checkpoint_id=checkpoint_id, error=error))
+        if isinstance(command, commands.ScheduleCoordinatorCheckpoint):
+            trigger = self.job.coordinator.trigger
+            trigger.on_coordinator_snapshot_failed(command.checkpoint_id, command.operator_id, "no")
+            return
+        refused = refusal(command)
+        assert refused is not None
+        self.job.give(refused)
 
     @rule(task=st.sampled_from(TASKS), back=st.integers(0, 3), late=st.booleans())
     def ack(self, task: str, back: int, late: bool) -> None:

@@ -36,6 +36,7 @@ from kit.stream.operators.coordinator import (
     Payload,
 )
 from kit.stream.settings.job_settings import FixedDelay, JobSettings, RestartStrategy
+from tests.answers import favourable
 from tests.coordinator.harness import JOB, graph, operator_id
 
 COVERED = Lineage("run").covered_at(1).encode()
@@ -240,35 +241,13 @@ class JobHarness:
         return bool(wanted)
 
     def _answer(self, command: Any) -> None:
-        match command:
-            case commands.AllocateCheckpointId():
-                self.next_id += 1
-                self.give(events.CheckpointIdAllocated(checkpoint_id=self.next_id - 1))
-            case commands.InitializeLocation(checkpoint_id=checkpoint_id):
-                self.give(events.LocationInitialized(checkpoint_id=checkpoint_id, location=f"chk-{checkpoint_id}"))
-            case commands.ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id, operator_id=operator):
-                self.give(events.CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id, operator_id=operator))
-            case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
-                self.give(events.MasterHookTriggered(checkpoint_id=checkpoint_id, hook=hook, state=b"hook"))
-            case commands.ResetMasterHooks():
-                self.give(events.MasterHooksReset())
-            case commands.RestoreMasterHooks(checkpoint_id=checkpoint_id):
-                self.give(events.MasterHooksRestored(checkpoint_id=checkpoint_id))
-            case commands.WriteMetadata(checkpoint_id=checkpoint_id, location=location, data=data):
-                path = f"{location}/_metadata"
-                self.give(events.MetadataWritten(checkpoint_id=checkpoint_id, path=path, size_bytes=len(data)))
-            case commands.StoreCheckpoint(checkpoint_id=checkpoint_id):
-                self.give(events.CheckpointStored(checkpoint_id=checkpoint_id))
-            case commands.StopEpoch(epoch=epoch):
-                self.give(events.EpochEnded(epoch=epoch))
-            case commands.RecoverCheckpoints():
-                self.give(events.CheckpointsRecovered())
-            case commands.RemoveOrphans():
-                self.give(events.OrphansRemoved())
-            case commands.StoreJobResult():
-                self.give(events.JobResultStored())
-            case commands.StoreParallelism(request_id=request_id):
-                self.give(events.ParallelismStored(request_id=request_id))
+        if isinstance(command, commands.AllocateCheckpointId):
+            self.next_id += 1
+            self.give(events.CheckpointIdAllocated(checkpoint_id=self.next_id - 1))
+            return
+        answer = favourable(command)
+        if answer is not None:
+            self.give(answer)
 
     def answer_all(self, *, but: Iterable[type[Word]] = ()) -> None:
         """Answer whatever is asked, and what that leads to."""

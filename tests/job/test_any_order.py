@@ -27,6 +27,7 @@ from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Word
 from kit.machines.job.status import PHASES, JobStatus
 from kit.stream.settings.job_settings import FixedDelay
+from tests.answers import refusal
 from tests.coordinator.harness import JOB, keyed_state
 from tests.job.harness import ANSWERED, OPERATORS, JobHarness
 
@@ -174,26 +175,12 @@ class AnyOrder(RuleBasedStateMachine):
             self.job.give(events.StateDiscarded(checkpoint_id=command.checkpoint_id))
 
     def refuse(self, command: Any) -> None:
-        match command:
-            case commands.AllocateCheckpointId():
-                self.job.give(events.CheckpointIdFailed(error="no"))
-            case commands.InitializeLocation(checkpoint_id=checkpoint_id):
-                self.job.give(events.LocationFailed(checkpoint_id=checkpoint_id, error="no"))
-            case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
-                self.job.give(events.MasterHookFailed(checkpoint_id=checkpoint_id, hook=hook, error="no"))
-            case commands.RestoreMasterHooks(checkpoint_id=checkpoint_id):
-                hook = self.job.master.checkpoints.job.hooks[-1]
-                self.job.give(events.MasterHookFailed(checkpoint_id=checkpoint_id, hook=hook, error="no"))
-            case commands.ResetMasterHooks():
-                self.job.give(events.MasterHooksReset(error="no"))
-            case commands.WriteMetadata(checkpoint_id=checkpoint_id):
-                self.job.give(events.MetadataFailed(checkpoint_id=checkpoint_id, error="no"))
-            case commands.StoreCheckpoint(checkpoint_id=checkpoint_id):
-                self.job.give(events.CheckpointStoreFailed(checkpoint_id=checkpoint_id, error="no"))
-            case commands.StoreParallelism(request_id=request_id):
-                self.job.give(events.ParallelismStored(request_id=request_id, error="no"))
-            case _:
-                self.carry_out(command)
+        hooks = self.job.master.checkpoints.job.hooks
+        refused = refusal(command, hook=hooks[-1] if hooks else "")
+        if refused is None:
+            self.carry_out(command)
+        else:
+            self.job.give(refused)
 
     @rule(ms=st.sampled_from([1, 10, 100, 250]))
     def pass_time(self, ms: int) -> None:
@@ -215,7 +202,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(task=st.sampled_from(TASKS[:2]), ago=old)
     def lose_event(self, task: str, ago: int) -> None:
-        """An operator event is lost."""
+        """An operator event is lost; of this epoch only to a task that it has."""
+        if ago == 0 and task not in self.job.tasks:
+            return
         attempt = self.job.master.epoch - ago
         lost = events.OperatorEventLost(task=task, attempt=attempt, operator_id=self.job.operator_id, error="cut off")
         self.job.give(lost)
@@ -306,7 +295,12 @@ class AnyOrder(RuleBasedStateMachine):
             self.acknowledge(checkpoint_id, task, 0)
 
     def acknowledge(self, checkpoint_id: int, task: str, ago: int) -> None:
-        """A task acks with a file of each of its operators; they exist if it can still write."""
+        """A task acks with a file of each of its operators; they exist if it can still write.
+
+        One that has ended acks nothing more: what a task says arrives in order.
+        """
+        if ago == 0 and self.has_workers and not self.job.master.tasks.is_live(task):
+            return
         files = self.write(checkpoint_id, task) if ago == 0 else self.files_of(checkpoint_id, task)
         states = {each: keyed_state(file) for each, file in files.items()}
         self.job.ack(checkpoint_id, task, states, attempt=self.job.master.epoch - ago)

@@ -236,7 +236,7 @@ def test_hooks_get_their_state_back_before_anything_is_deployed() -> None:
     job.wait(1)
     job.answer(commands.StopEpoch)
     (restore,) = job.take(commands.RestoreMasterHooks)
-    assert restore.states == (("offsets", 0, b"hook"),)
+    assert restore.states == (("offsets", 3, b"offsets"),)
     assert job.deployed() == []
     job.give(events.MasterHooksRestored(checkpoint_id=1))
     assert len(job.deployed()) == 4
