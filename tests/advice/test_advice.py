@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -220,6 +220,108 @@ def test_the_speed_of_writing_is_that_of_a_subtask_in_a_second() -> None:
     slow = advise(made((10, 10, 10, 5_000), sizes=(100 * MB, 100 * MB))).remedies
     told = {each.symptom: each.told for each in slow}
     assert "Writing takes 5.0 s for 100 MB: 20 MB a second and subtask" in told["slow writing"]
+
+
+Part = tuple[int, str, int, tuple[int, int, int, int], int]
+"""One subtask in a checkpoint: the checkpoint, vertex and subtask, its time in each phase in ms, the bytes written."""
+
+
+def of_parts(parts: Iterable[Part], **changed: dict[str, Any]) -> CheckpointFigures:
+    """Give the figures of completed checkpoints whose subtasks differ; `changed` holds columns of `chk_<number>`."""
+    checkpoints: dict[int, dict[str, Any]] = {}
+    subtasks = []
+    for number, vertex, subtask, phases, size in parts:
+        whole = checkpoints.setdefault(
+            number,
+            {
+                "checkpoint_id": number,
+                "kind": "CHECKPOINT",
+                "status": "COMPLETED",
+                "duration_ms": 0,
+                "checkpointed_bytes": 0,
+                "full_bytes": 0,
+                "persisted_bytes": 0,
+                "failure": "",
+            },
+        )
+        whole["duration_ms"] = max(whole["duration_ms"], sum(phases))
+        whole["checkpointed_bytes"] += size
+        whole["full_bytes"] += size
+        row: dict[str, Any] = {
+            "checkpoint_id": number,
+            "vertex": vertex,
+            "subtask": subtask,
+            "checkpointed_bytes": size,
+        }
+        row |= {"status": "acknowledged", "duration_ms": sum(phases)}
+        subtasks.append(row | dict(zip(PHASES, phases, strict=True)))
+    for name, columns in changed.items():
+        checkpoints[int(name.removeprefix("chk_"))] |= columns
+    return tables("varied", [checkpoints[number] for number in sorted(checkpoints, reverse=True)], subtasks, {})
+
+
+@pytest.mark.parametrize("phase", range(4))
+def test_the_slowest_subtask_of_each_checkpoint_counts_and_the_slowest_of_all_is_named(phase: int) -> None:
+    def took(long_ms: int) -> tuple[int, int, int, int]:
+        first, second, third, fourth = (long_ms if phase == each else 10 for each in range(4))
+        return first, second, third, fourth
+
+    parts: list[Part] = [
+        (1, "read", 0, took(100), MB),
+        (1, "count", 0, took(2_000), 50 * MB),
+        (1, "count", 1, took(1_000), MB),
+        (2, "read", 0, took(9_000), 30 * MB),
+        (2, "count", 0, took(100), MB),
+        (2, "count", 1, took(300), MB),
+        (3, "read", 0, took(200), MB),
+        (3, "count", 0, took(300), MB),
+        (3, "count", 1, took(4_000), 70 * MB),
+    ]
+    advice = advise(of_parts(parts))
+    assert "The slowest subtask takes 4.0 s at the median" in advice.verdict
+    first = advice.remedies[0]
+    assert first.where == "count", "two of the three slowest subtasks"
+    most = ("9.0 s at most", "9.0 s at most", "9.0 s; meanwhile", "9.0 s for 70 MB: 17.5 MB a second and subtask")
+    assert most[phase] in first.told
+    shares = {name: advice.shares[name] for name in PHASES}
+    assert max(shares, key=lambda name: shares[name]) == PHASES[phase]
+
+
+def test_only_the_newest_checkpoint_says_whether_bytes_are_skewed() -> None:
+    def sizes(number: int, vertex: str, *written: int) -> list[Part]:
+        return [(number, vertex, subtask, (1, 1, 1, 1), size * MB) for subtask, size in enumerate(written)]
+
+    skewed, even = (100, 900, 80), (100, 110, 90)
+    over = of_parts([*sizes(1, "count", *skewed), *sizes(2, "count", *even)])
+    assert "skew" not in symptoms(over)
+    begun = of_parts(
+        [*sizes(1, "read", *even), *sizes(1, "count", *even), *sizes(2, "read", *even), *sizes(2, "count", *skewed)]
+    )
+    remedy = next(each for each in advise(begun).remedies if each.symptom == "skew")
+    assert (remedy.where, remedy.told) == ("count", "Subtask 1 writes 900 MB, the median is 100 MB.")
+
+
+def test_state_is_written_again_only_if_no_checkpoint_wrote_less() -> None:
+    parts: list[Part] = [(number, "count", 0, (1, 1, 1, 1), 100 * MB) for number in (1, 2, 3)]
+    assert symptoms(of_parts(parts)) == ["full checkpoints"]
+    assert symptoms(of_parts(parts, chk_2={"checkpointed_bytes": 5 * MB})) == []
+    assert symptoms(of_parts(parts, chk_1={"full_bytes": MB}, chk_3={"full_bytes": MB})) == [], "only one is large"
+
+
+def test_expired_checkpoints_name_the_subtasks_that_were_late() -> None:
+    figures = of_parts(
+        [(number, vertex, 0, (1, 1, 1, 1), MB) for number in (1, 2, 3) for vertex in ("read", "count", "out")],
+        chk_1={"status": "FAILED", "failure": "Checkpoint expired before completing."},
+        chk_3={"status": "FAILED", "failure": "Checkpoint expired before completing."},
+    )
+    late = figures.subtasks["checkpoint_id"].isin([1, 3]) & (figures.subtasks["vertex"] == "count")
+    late |= (figures.subtasks["checkpoint_id"] == 3) & (figures.subtasks["vertex"] == "out")
+    figures.subtasks.loc[late, "status"] = "late"
+    figures.subtasks.loc[late, "duration_ms"] = [7_000, 12_000, 9_000]
+    remedy = next(each for each in advise(figures).remedies if each.symptom == "expired")
+    assert remedy.where == "count, out"
+    assert remedy.told == "2 of 3 checkpoints expired; 3 of 6 subtasks were not done."
+    assert "The late ones took 12.0 s at most" in remedy.do
 
 
 def test_where_barriers_overtake_already_it_says_something_else() -> None:
