@@ -11,8 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 # The tests of what needs no extra: the protocol, operators, state, files, the lab, checkpoints.
-CORE_TESTS := api backend channel connectors coordinator explore files graph job lab metadata operators protocol restore \
-	restore_check snapshots state surgery task why
+CORE_TESTS := core files hosts/lab machines restore_check run snapshots stream verify why
 
 # The files with tests of a mark: pytest need not import the other four hundred to find these (tests/conftest.py checks it).
 marked = $(shell grep -rl --include='test_*.py' 'mark\.$(1)\b' tests)
@@ -74,7 +73,7 @@ quicktests:
 	@# Not a prerequisite: the notebooks would then begin in its place as soon as it ends.
 	@$(MAKE) --no-print-directory lint
 	@# In a fresh checkout one process compiles the tests, which three would compile at once, each for itself.
-	@[[ -d tests/api/__pycache__ ]] || $(PYTHON) -m pytest -q --collect-only >/dev/null
+	@[[ -d tests/stream/api/__pycache__ ]] || $(PYTHON) -m pytest -q --collect-only >/dev/null
 	HYPOTHESIS_PROFILE=ci nice -n 5 $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "not spark and not soak and not signals"
 

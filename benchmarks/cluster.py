@@ -32,7 +32,7 @@ from benchmarks.throughput.kit_jobs import Rows, result_checksum
 from kit import CheckpointConfig, CollectSink, NoRestart, SparkJob, StreamEnvironment, count, create_session, sum_
 from kit.stream.operators.sources.source import ReadResult, Split
 from kit.stream.operators.sources.split_enumerator import NO_MORE_SPLITS
-from tests.spark.cluster import StandaloneCluster, session_settings
+from tests.hosts.spark.cluster import StandaloneCluster, session_settings
 
 SUBTASKS = 3
 FEWEST_ROWS = 3_000

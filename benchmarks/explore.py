@@ -18,7 +18,7 @@ import pandas as pd
 
 from benchmarks._options import options
 from kit.verify.explore import consistent_checkpoints, exactly_once, expected_output, explore
-from tests.explore.jobs import counts
+from tests.verify.explore.jobs import counts
 
 SMALL = {"rows": 2, "sources": 2}
 OVERTAKES: dict[str, Any] = {"unaligned": True, "max_concurrent": 1}

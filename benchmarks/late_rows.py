@@ -33,7 +33,7 @@ from kit.stream.operators.windows.window_assigners import (
     WindowAssigner,
 )
 from kit.stream.operators.windows.window_join import WindowJoin
-from tests.operators.harness import Harness
+from tests.stream.operators.harness import Harness
 
 ROWS = pa.schema([("key", pa.int64()), ("at", pa.int64()), ("value", pa.int64())])
 OTHERS = pa.schema([("key", pa.int64()), ("other_at", pa.int64()), ("other", pa.int64())])

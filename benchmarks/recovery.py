@@ -48,7 +48,7 @@ from kit import (
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.driver.warm_slots import WarmSlots
 from kit.stream.connectors import CollectSink
-from tests.spark.cluster import StandaloneCluster, descendants, executor_of, send, session_settings
+from tests.hosts.spark.cluster import StandaloneCluster, descendants, executor_of, send, session_settings
 
 PARALLELISM = 2
 EXECUTORS = 3
@@ -229,7 +229,7 @@ CASES: dict[str, Case] = {
 }
 
 SMALLEST = ["kill", "rescale"]
-"""The cases of the smallest run: on one session; `tests/spark/on_cluster.py` kills and freezes executors."""
+"""The cases of the smallest run: on one session; `tests/hosts/spark/on_cluster.py` kills and freezes executors."""
 
 
 def report(name: str, rows: Sequence[Row]) -> None:

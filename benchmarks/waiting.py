@@ -27,8 +27,8 @@ import pyarrow as pa
 from benchmarks._options import options
 from kit import CheckpointConfig, CollectSink, SparkJob, StreamEnvironment, TailSource, create_session
 from kit.stream.operators.sources.source import ReadResult, Source, Split
-from tests.spark.cluster import descendants
-from tests.spark.jobs import ThreadGang
+from tests.hosts.spark.cluster import descendants
+from tests.hosts.spark.jobs import ThreadGang
 
 FILES, LINES = 12, 100
 READ_S = 0.2

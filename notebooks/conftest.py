@@ -23,7 +23,7 @@ import pytest
 
 from tests.words import words
 
-collect_ignore = ["labs"]  # each answer to a lab is tried by tests/classroom
+collect_ignore = ["labs"]  # each answer to a lab is tried by tests/course/classroom
 os.environ.setdefault("TQDM_DISABLE", "1")  # the kernels inherit it
 
 SHOWN = ("image/svg+xml", "text/html")

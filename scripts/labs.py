@@ -1,12 +1,9 @@
 """The labs and their answers: the solution and other right ones, nothing, and about ten wrong ones each.
 
 `notebooks/labs/source/<lab>/<lab>.ipynb` is a lab with its solution, in nbgrader's format.
-`tests/classroom/answers/<lab>.toml` has the answers: right ones written in another way, and wrong ones, each with a
-check that it fails and a part of the message. `graded` runs a notebook's cells in this process and counts the points:
-tests do so with every answer, and `make classroom` with nbgrader itself.
-
-`python -m scripts.labs` writes the table of wrong answers in the teacher's guide, and the jobs of lab 8 as students get
-them.
+`tests/course/classroom/answers/<lab>.toml` has the answers: right ones written in another way, and wrong ones, each
+with a check that it fails and a part of the message. `graded` runs a notebook's cells in this process and counts the
+points: tests do so with every answer, and `make classroom` with nbgrader itself.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LABS = ROOT / "notebooks" / "labs"
-ANSWERS = ROOT / "tests" / "classroom" / "answers"
+ANSWERS = ROOT / "tests" / "course" / "classroom" / "answers"
 PLANTED = LABS / "teacher" / "planted_bugs.py"
 LOST = LABS / "teacher" / "lost_euro.py"
 LOST_EURO = "lost-euro"

@@ -18,8 +18,8 @@ from tests.house.files import ROOT
 
 ON_SPARK = ("backpressure", "recovery", "throughput")
 ON_A_CLUSTER = ("cluster",)
-"""It takes seven JVMs to start. What it measures, jobs on a standalone cluster, `tests/spark/test_cluster.py` runs in
-`make test`, so only the soak runs it."""
+"""It takes seven JVMs to start. What it measures, jobs on a standalone cluster,
+`tests/hosts/spark/test_cluster.py` runs in `make test`, so only the soak runs it."""
 ELSEWHERE = tuple(name for name in names() if name not in ON_SPARK + ON_A_CLUSTER)
 
 

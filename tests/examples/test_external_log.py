@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from examples.external_log import ExternalLog, in_the_lab, letters_job, main
 from kit import Lab
+from tests.hosts.spark.conftest import spark_session
 from tests.house.files import ROOT
-from tests.spark.conftest import spark_session
 
 
 def test_in_the_lab_what_was_written_after_the_checkpoint_is_cut_off(tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.connectors import files
 from kit.stream.connectors.part_names import PublishedName, StagedName
 from kit.stream.connectors.sink import Sink
-from tests.connectors.parts import paths_of_part
-from tests.coordinator.harness import graph
+from tests.hosts.spark.jobs import ThreadGang, await_rows, generator, totals_job
+from tests.machines.coordinator.harness import graph
 from tests.properties import examples
-from tests.spark.jobs import ThreadGang, await_rows, generator, totals_job
+from tests.stream.connectors.parts import paths_of_part
 
 JOB = "0" * 32
 

@@ -18,7 +18,7 @@ from kit.hosts.spark.edge import SparkOutput
 from kit.stream.connectors import CommitError, Sink, disk, files
 from kit.stream.connectors.files_in_progress import FilesInProgress
 from kit.stream.connectors.part_names import staging_directory
-from tests.connectors.parts import paths_of_part
+from tests.stream.connectors.parts import paths_of_part
 
 JOB = "ab" * 16
 TABLE = pa.table({"n": range(100_000)})

@@ -30,8 +30,8 @@ from kit.files.stores.stores import CheckpointStore, DurableStore, MemoryStore
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.connectors.part_names import IN_PROGRESS, staging_directory
 from kit.stream.connectors.sink import Sink
-from tests.coordinator.harness import JOB, graph
 from tests.files.contract import stored
+from tests.machines.coordinator.harness import JOB, graph
 
 LOCATION = f"/c/{JOB}/chk-7"
 

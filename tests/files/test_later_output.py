@@ -11,7 +11,7 @@ from kit import CheckpointConfig, CollectionSource, Lab, ParquetSink, StreamEnvi
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark.job import SparkJob
-from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job
+from tests.hosts.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job
 
 ROWS = [{"letter": "abc"[number % 3], "n": number} for number in range(60)]
 

@@ -14,7 +14,7 @@ from kit import CheckpointConfig, ExponentialDelay, ParquetSink, StreamEnvironme
 from kit.files.job_failed import JobFailedError
 from kit.files.stores.errors import StoreError
 from kit.hosts.spark.job import SparkJob
-from tests.spark.jobs import LASTING, ThreadGang, await_checkpoint
+from tests.hosts.spark.jobs import LASTING, ThreadGang, await_checkpoint
 
 UNWRITABLE = "/sys"
 

@@ -34,7 +34,7 @@ from kit import (
     sum_,
 )
 from kit.core.arguments import signposts
-from tests.spark.jobs import ThreadGang
+from tests.hosts.spark.jobs import ThreadGang
 from widgets import Stepper
 
 ROWS = [{"letter": "abc"[i % 3], "n": i} for i in range(40)]

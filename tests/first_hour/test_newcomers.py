@@ -14,7 +14,7 @@ import kit
 from kit import CollectionSource, CollectSink, Lab, StreamEnvironment
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark import SparkJob
-from tests.spark.jobs import ThreadGang
+from tests.hosts.spark.jobs import ThreadGang
 
 ROWS = [{"letter": "abc"[i % 3], "n": i, "at": i * 1_000} for i in range(12)]
 

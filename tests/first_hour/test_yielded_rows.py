@@ -19,7 +19,7 @@ from kit import (
     StreamEnvironment,
     ValueStateDescriptor,
 )
-from tests.spark.jobs import ThreadGang
+from tests.hosts.spark.jobs import ThreadGang
 
 ROWS = [{"letter": "abc"[i % 3], "n": i} for i in range(60)]
 FIRST = OutputTag("first", {"letter": pa.string()})

@@ -72,7 +72,7 @@ def _messages() -> Iterator[str]:
 
 def _on_spark() -> Iterator[str]:
     yield "\n## On Spark, for real\n"
-    yield "Faults of a job's environment. Each has a test in `tests/spark` that injects it and"
+    yield "Faults of a job's environment. Each has a test in `tests/hosts/spark` that injects it and"
     yield "compares the output with the batch result. `python -m examples.faults` injects most of them from"
     yield "outside the job.\n"
     yield "| fault | effect | test | mutant that disables the handling |\n|---|---|---|---|"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class SparkFault(NamedTuple):
-    """A kind of fault: its effect, its tests, as `file::function` below `tests/spark`, and the mutants of
+    """A kind of fault: its effect, its tests, as `file::function` below `tests/hosts/spark`, and the mutants of
     `tests.mutants.surroundings` that disable its handling.
     """
 

@@ -18,7 +18,7 @@ def test_every_test_that_it_names_is_there() -> None:
     named = {test for fault in FAULTS for test in fault.tests}
     there = {
         f"{path.name}::{name}"
-        for path in (ROOT / "tests" / "spark").glob("test_*.py")
+        for path in (ROOT / "tests" / "hosts" / "spark").glob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
     }
     assert sorted(named - there) == []

@@ -26,10 +26,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from kit.core.metadata import CheckpointMetadata, MetadataVersion, read_metadata, write_metadata
 from kit.core.metadata.versions import V2, V3, V4, V5, V6
 from scripts.flink import VERSION, FlinkMissing, fetch, run_java
+from tests.core.metadata import strategies as some
+from tests.core.metadata.truth import describe, differences, file_contents
 from tests.interop import bridge, restoring, surgery, value_types
 from tests.interop.jobs import lab_directories
-from tests.metadata import strategies as some
-from tests.metadata.truth import describe, differences, file_contents
 
 READER = Path(__file__).with_name("ReadMetadata.java")
 VERSIONS = (V2, V3, V4, V5, V6)

@@ -11,7 +11,7 @@ from kit.core.protocol.properties import RetentionPolicy
 from kit.hosts.lab.lab import Lab
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.settings.job_settings import CheckpointConfig
-from tests.lab.jobs import WAYS, Shape, environment, settle
+from tests.hosts.lab.jobs import WAYS, Shape, environment, settle
 
 INLINE_BYTES = 20 * 1024
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ import sys
 
 from kit.verify.explore import Exploration, complete_checkpoints, consistent_checkpoints, exactly_once, explore
 from kit.verify.explore.properties import Row
-from tests.explore import jobs
+from tests.verify.explore import jobs
 
 COUNTED: list[Row] = [(("k", "a"), ("rows", 1))]
 EXPECTED: dict[str, list[Row]] = {"counts": COUNTED, "overtakes": COUNTED, "collects": [(("n", 0),)]}

@@ -51,7 +51,7 @@ class BySwarm:
 
 @dataclass(frozen=True)
 class ByExplore:
-    """All schedules of a job of `tests.explore.jobs`, with so many checkpoints and, if `fault` says so, a fault."""
+    """All schedules of a job of `tests.verify.explore.jobs`, with so many checkpoints and a `fault` if it is named."""
 
     job: str = "counts"
     checkpoints: int = 1

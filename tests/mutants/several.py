@@ -29,7 +29,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.restore.per_subtask:PerSubtask.__eq__",
         "all(mine == theirs for mine, theirs in zip(self, other, strict=True))",
         "any(mine == theirs for mine, theirs in zip(self, other, strict=True))",
-        ByTest("restore/test_state_assignment.py"),
+        ByTest("machines/restore/test_state_assignment.py"),
     ),
     (
         "any-shared-handle-alike",
@@ -37,7 +37,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.restore.shared_handles:SharedHandles.__eq__",
         "all(mine == theirs for mine, theirs in zip(self, other, strict=True))",
         "any(mine == theirs for mine, theirs in zip(self, other, strict=True))",
-        ByTest("restore/test_repartition.py::test_a_union_list_is_shared_not_copied"),
+        ByTest("machines/restore/test_repartition.py::test_a_union_list_is_shared_not_copied"),
     ),
     (
         "gate-of-the-oldest-opened",
@@ -46,7 +46,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "max(self._marked)",
         "min(self._marked)",
         ByTest(
-            "job/test_operator_coordinator_holder.py"
+            "machines/job/test_operator_coordinator_holder.py"
             "::test_of_two_checkpoints_that_are_triggered_the_latest_opens_the_gate"
         ),
     ),
@@ -64,7 +64,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.core.protocol.lineage:CoveredOutput.extended",
         "max([checkpoint_id, *(each.checkpoint_id for each in same)])",
         "min([checkpoint_id, *(each.checkpoint_id for each in same)])",
-        ByTest("protocol/test_lineage.py::test_a_run_covers_no_less_than_before_wherever_it_stands"),
+        ByTest("core/protocol/test_lineage.py::test_a_run_covers_no_less_than_before_wherever_it_stands"),
     ),
     (
         "old-time-of-no-timers",
@@ -72,7 +72,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.stream.backend.timers:TimerQueue._remove",
         "self._earliest_known = False",
         "self._earliest_known = not len(self)",
-        ByTest("backend/test_timers.py::test_timers_that_come_after_all_were_gone_are_due_at_their_own_time"),
+        ByTest("stream/backend/test_timers.py::test_timers_that_come_after_all_were_gone_are_due_at_their_own_time"),
     ),
     (
         "numbers-given-again",
@@ -80,7 +80,9 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.stream.operators.sources.split_enumerator:SplitEnumerator.restore",
         'state["next_index"]',
         'len(state["known"])',
-        ByTest("operators/test_source.py::test_after_removals_a_restored_enumerator_gives_new_splits_new_places"),
+        ByTest(
+            "stream/operators/test_source.py::test_after_removals_a_restored_enumerator_gives_new_splits_new_places"
+        ),
     ),
     (
         "read-beyond-the-end",
@@ -88,7 +90,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.hosts.spark.frames.output_stream:CommittedStream.partitions",
         "start.get(part.writer, 0) < part.checkpoint_id <= end.get(part.writer, 0)",
         "start.get(part.writer, 0) < part.checkpoint_id <= end.get(part.writer, part.checkpoint_id)",
-        ByTest("spark/test_output_stream.py::test_a_job_that_the_end_does_not_know_is_left_to_the_next_batch"),
+        ByTest("hosts/spark/test_output_stream.py::test_a_job_that_the_end_does_not_know_is_left_to_the_next_batch"),
     ),
     (
         "one-finished-is-enough",
@@ -96,7 +98,9 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.coordinator.triggering:CheckpointTrigger._plan_again",
         "all(context.execution_state(task) is ExecutionState.FINISHED for task in gone)",
         "any(context.execution_state(task) is ExecutionState.FINISHED for task in gone)",
-        ByTest("coordinator/test_triggering.py::test_a_task_that_failed_beside_one_that_finished_ends_the_checkpoint"),
+        ByTest(
+            "machines/coordinator/test_triggering.py::test_a_task_that_failed_beside_one_that_finished_ends_the_checkpoint"
+        ),
     ),
     (
         "size-of-the-largest-operator",
@@ -104,7 +108,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.coordinator.completed.completed_checkpoint:CompletedCheckpoint.state_size",
         "sum(state.state_size for state in self.operator_states.values())",
         "max(state.state_size for state in self.operator_states.values())",
-        ByTest("coordinator/test_completing.py::test_the_size_of_a_checkpoint_is_that_of_all_its_operators"),
+        ByTest("machines/coordinator/test_completing.py::test_the_size_of_a_checkpoint_is_that_of_all_its_operators"),
     ),
     (
         "failures-without-a-listener",
@@ -113,7 +117,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "self._listener.on_failed_checkpoint()",
         "pass",
         ByTest(
-            "coordinator/test_completing.py::test_a_listener_is_told_once_of_each_end_and_of_no_completed_savepoint"
+            "machines/coordinator/test_completing.py::test_a_listener_is_told_once_of_each_end_and_of_no_completed_savepoint"
         ),
     ),
     (
@@ -123,7 +127,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "self.answer_with_error(checkpoint.request, why)",
         "pass",
         ByTest(
-            "coordinator/test_completing.py"
+            "machines/coordinator/test_completing.py"
             "::test_a_checkpoint_stored_after_the_end_of_the_job_shares_the_fate_of_the_others"
         ),
     ),
@@ -133,7 +137,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.job.leftovers:Leftovers.sweep",
         "begun.items()",
         "list(begun.items())[-1:]",
-        ByTest("job/test_leftovers.py::test_every_aborted_checkpoint_of_an_epoch_is_swept_once_and_no_other"),
+        ByTest("machines/job/test_leftovers.py::test_every_aborted_checkpoint_of_an_epoch_is_swept_once_and_no_other"),
     ),
     (
         "first-vertex-adopts",
@@ -141,7 +145,9 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.job.task_restores:restore_job",
         "zip(job.vertices, assigned.vertices, strict=True)",
         "list(zip(job.vertices, assigned.vertices, strict=True))[:1]",
-        ByTest("job/test_restored_states.py::test_each_vertex_adopts_the_maximum_parallelism_that_its_state_has"),
+        ByTest(
+            "machines/job/test_restored_states.py::test_each_vertex_adopts_the_maximum_parallelism_that_its_state_has"
+        ),
     ),
     (
         "in-flight-data-of-the-first-task",
@@ -149,7 +155,9 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.job.task_restores:hold_in_flight_data",
         "restore.state.subtask_states.values()",
         "list(restore.state.subtask_states.values()) if restore is next(iter(restores)) else ()",
-        ByTest("job/test_restored_states.py::test_every_task_recovers_channels_if_one_subtask_has_in_flight_data"),
+        ByTest(
+            "machines/job/test_restored_states.py::test_every_task_recovers_channels_if_one_subtask_has_in_flight_data"
+        ),
     ),
     (
         "oldest-count-pending",
@@ -158,7 +166,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "self._pending[-1].checkpoint_id",
         "self._pending[0].checkpoint_id",
         ByTest(
-            "task/test_barrier_tracker.py"
+            "machines/task/test_barrier_tracker.py"
             "::test_of_several_that_are_counted_the_newest_is_pending_with_the_channels_it_awaits"
         ),
     ),
@@ -169,7 +177,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "raise failures[0]",
         "raise failures[-1]",
         ByTest(
-            "task/test_checkpoints.py::test_of_several_operators_that_fail_the_first_is_named_with_the_others_beside_it"
+            "machines/task/test_checkpoints.py::test_of_several_operators_that_fail_the_first_is_named_with_the_others_beside_it"
         ),
     ),
     (
@@ -178,7 +186,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.restore.task_state_assignment:TaskStateAssignment.is_rescaled",
         "any(state.parallelism != self.vertex.parallelism for state in self.states.values())",
         "all(state.parallelism != self.vertex.parallelism for state in self.states.values())",
-        ByTest("restore/test_in_flight_data.py::test_a_vertex_is_rescaled_when_any_of_its_operators_was"),
+        ByTest("machines/restore/test_in_flight_data.py::test_a_vertex_is_rescaled_when_any_of_its_operators_was"),
     ),
     (
         "all-senders-rescaled",
@@ -187,7 +195,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "any(assignments[vertex].is_rescaled for vertex in _senders_of(edge, edges))",
         "all(assignments[vertex].is_rescaled for vertex in _senders_of(edge, edges))",
         ByTest(
-            "restore/test_in_flight_data.py"
+            "machines/restore/test_in_flight_data.py"
             "::test_event_time_of_a_gate_does_not_hold_when_any_vertex_upstream_of_it_was_rescaled"
         ),
     ),
@@ -197,7 +205,9 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.restore.exchange_end:ExchangeEnd._is_redistributed_at_same_parallelism",
         "any(edge.downstream_mapper is SubtaskStateMapper.FULL for edge in self.edges)",
         "all(edge.downstream_mapper is SubtaskStateMapper.FULL for edge in self.edges)",
-        ByTest("restore/test_in_flight_data.py::test_one_full_exchange_and_one_rescaled_sender_redistribute_all_gates"),
+        ByTest(
+            "machines/restore/test_in_flight_data.py::test_one_full_exchange_and_one_rescaled_sender_redistribute_all_gates"
+        ),
     ),
     (
         "idle-with-rows",
@@ -205,7 +215,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.stream.operators.watermarks:TimestampsAndWatermarksOperator.on_processing_time",
         "not self._idle and activity.has_nothing and activity.ms >= self._last_row_ms + idle_ms",
         "not self._idle and activity.ms >= self._last_row_ms + idle_ms",
-        ByTest("lab/test_idleness.py::test_a_source_that_gets_no_turn_is_not_idle"),
+        ByTest("hosts/lab/test_idleness.py::test_a_source_that_gets_no_turn_is_not_idle"),
     ),
     (
         "woken-split-idle",
@@ -213,7 +223,9 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.stream.operators.sources.split_watermarks:SplitWatermarks.find_idle",
         "active_ms >= since_ms + idle_ms and each not in self._unread",
         "active_ms >= since_ms + idle_ms",
-        ByTest("operators/test_split_watermarks.py::test_a_split_that_has_rows_again_is_not_idle_before_it_is_read"),
+        ByTest(
+            "stream/operators/test_split_watermarks.py::test_a_split_that_has_rows_again_is_not_idle_before_it_is_read"
+        ),
     ),
     (
         "suspension-counts",
@@ -221,7 +233,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.task.task_activity:TaskActivity.observe",
         "span_ms <= self._longest_ms",
         "True",
-        ByTest("task/test_task_activity.py::test_a_span_in_which_no_timer_looked_does_not_count"),
+        ByTest("machines/task/test_task_activity.py::test_a_span_in_which_no_timer_looked_does_not_count"),
     ),
     (
         "backpressure-counts",
@@ -229,6 +241,6 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "kit.machines.task.task_activity:TaskActivity.observe",
         "self._seen_at_ms is not None and self._outputs.writable",
         "self._seen_at_ms is not None",
-        ByTest("task/test_task_activity.py::test_only_time_in_which_the_task_could_emit_counts"),
+        ByTest("machines/task/test_task_activity.py::test_only_time_in_which_the_task_could_emit_counts"),
     ),
 )

@@ -276,6 +276,6 @@ _TAKEN_OUT = (
 )
 Row = tuple[str, str, str, str, str, Finder]
 SURROUNDINGS: tuple[Row, ...] = tuple(
-    (name, handling, where, old, new, ByTest(f"spark/{test}", PATIENCE_S))
+    (name, handling, where, old, new, ByTest(f"hosts/spark/{test}", PATIENCE_S))
     for name, handling, where, old, new, test in _TAKEN_OUT
 )

@@ -46,7 +46,9 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.acknowledging:CheckpointAcknowledgement._ignore",
         "if paths:\n    ...",
         "if paths and (not shared_is_registered):\n    ...",
-        ByTest("coordinator/test_completing.py::test_state_that_nobody_wants_is_discarded_but_never_another_jobs"),
+        ByTest(
+            "machines/coordinator/test_completing.py::test_state_that_nobody_wants_is_discarded_but_never_another_jobs"
+        ),
     ),
     (
         "last-ack-not-awaited",
@@ -70,7 +72,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.pending_checkpoint:PendingCheckpoint.acknowledge_task",
         "attempt != self.plan.attempt",
         "attempt > self.plan.attempt",
-        ByTest("coordinator/test_pending_checkpoint.py::test_acks_are_told_apart"),
+        ByTest("machines/coordinator/test_pending_checkpoint.py::test_acks_are_told_apart"),
     ),
     (
         "id-given-out-again",
@@ -86,7 +88,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.completed.completed_checkpoint_store:CompletedCheckpointStore.latest",
         "self.checkpoints[-1]",
         "self.checkpoints[0]",
-        ByTest("coordinator/test_store.py::test_the_latest_is_the_last_added"),
+        ByTest("machines/coordinator/test_store.py::test_the_latest_is_the_last_added"),
     ),
     (
         "savepoint-subsumes",
@@ -94,7 +96,9 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.completing:CheckpointCompletion._complete",
         "not completed.properties.is_savepoint or completed.properties.is_synchronous",
         "True",
-        ByTest("coordinator/test_savepoints.py::test_a_savepoint_completes_is_not_kept_and_confirmed_to_nobody"),
+        ByTest(
+            "machines/coordinator/test_savepoints.py::test_a_savepoint_completes_is_not_kept_and_confirmed_to_nobody"
+        ),
     ),
     (
         "savepoint-subsumed",
@@ -102,7 +106,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.pending_checkpoint:PendingCheckpoint.can_be_subsumed",
         "not self.properties.is_savepoint",
         "True",
-        ByTest("coordinator/test_savepoints.py::test_checkpoints_subsume_older_checkpoints_but_no_savepoint"),
+        ByTest("machines/coordinator/test_savepoints.py::test_checkpoints_subsume_older_checkpoints_but_no_savepoint"),
     ),
     (
         "abort-told-to-sources-only",
@@ -111,7 +115,7 @@ COORDINATOR: tuple[Row, ...] = (
         "checkpoint.plan.tasks_to_commit_to",
         "checkpoint.plan.tasks_to_trigger",
         ByTest(
-            "coordinator/test_completing.py::test_a_newer_checkpoint_ends_an_older_one_and_discards_what_it_had_and_what_still_comes"
+            "machines/coordinator/test_completing.py::test_a_newer_checkpoint_ends_an_older_one_and_discards_what_it_had_and_what_still_comes"
         ),
     ),
     (
@@ -136,7 +140,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.job.leftovers:Leftovers.begin",
         "self._begun[checkpoint_id] = location",
         "self._begun = {checkpoint_id: location}",
-        ByTest("lab/test_scenarios.py::test_a_scenario_comes_out_as_it_says[what-a-dead-worker-wrote]"),
+        ByTest("hosts/lab/test_scenarios.py::test_a_scenario_comes_out_as_it_says[what-a-dead-worker-wrote]"),
     ),
     (
         "recovers-behind-the-savepoint",
@@ -144,7 +148,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.job.job_master:JobMaster._on_failure",
         "self.stopping.stands",
         "self.stopping.stands and not recoverable",
-        ByTest("job/test_stop_with_savepoint.py::test_once_the_savepoint_stands_no_failure_is_recovered_from"),
+        ByTest("machines/job/test_stop_with_savepoint.py::test_once_the_savepoint_stands_no_failure_is_recovered_from"),
     ),
     (
         "last-checkpoint-twice",
@@ -152,7 +156,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.job.last_checkpoint:LastCheckpoint.forget",
         "if self._retries:\n    ...",
         "if False:\n    ...",
-        ByTest("job/test_life.py::test_after_a_restart_the_last_checkpoint_is_taken_once"),
+        ByTest("machines/job/test_life.py::test_after_a_restart_the_last_checkpoint_is_taken_once"),
     ),
     (
         "hooks-not-awaited",
@@ -160,7 +164,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.restore_point:CheckpointRestore.restore_hooks",
         "return bool(hooks)",
         "return False",
-        ByTest("job/test_life.py::test_a_hook_that_cannot_be_reset_fails_the_job_before_a_task_is_deployed"),
+        ByTest("machines/job/test_life.py::test_a_hook_that_cannot_be_reset_fails_the_job_before_a_task_is_deployed"),
     ),
     (
         "failures-never-forgiven",
@@ -168,7 +172,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.failure_manager:CheckpointFailureManager.handle_success",
         "self._clear()",
         "pass",
-        ByTest("coordinator/test_failure_manager.py::test_counts_as_flink_does"),
+        ByTest("machines/coordinator/test_failure_manager.py::test_counts_as_flink_does"),
     ),
     (
         "pause-measured-from-trigger",
@@ -176,7 +180,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.request_decider:CheckpointRequestDecider.choose",
         "delay_ms > 0",
         "delay_ms > self.min_pause_ms",
-        ByTest("coordinator/test_request_decider.py::test_decides_as_flink_does"),
+        ByTest("machines/coordinator/test_request_decider.py::test_decides_as_flink_does"),
     ),
     (
         "periodic-trigger-drifts",
@@ -184,7 +188,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.periodic:PeriodicTrigger.on_timer",
         "due_ms + self.interval_ms",
         "self._context.at + self.interval_ms",
-        ByTest("coordinator/test_periodic.py::test_a_timer_that_fires_late_does_not_shift_those_after_it"),
+        ByTest("machines/coordinator/test_periodic.py::test_a_timer_that_fires_late_does_not_shift_those_after_it"),
     ),
     (
         "savepoint-forgives-nothing",
@@ -193,7 +197,7 @@ COORDINATOR: tuple[Row, ...] = (
         "self.failures.handle_success(completed.checkpoint_id)",
         "completed.properties.is_savepoint or self.failures.handle_success(completed.checkpoint_id)",
         ByTest(
-            "coordinator/test_savepoints.py::test_a_savepoint_that_completes_clears_the_count_of_failures_like_a_checkpoint"
+            "machines/coordinator/test_savepoints.py::test_a_savepoint_that_completes_clears_the_count_of_failures_like_a_checkpoint"
         ),
     ),
     (
@@ -222,7 +226,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.completed.shared_state_registry:SharedStateRegistry.register",
         "max(entry.last_used_id, checkpoint_id)",
         "checkpoint_id",
-        ByTest("coordinator/test_files_of_checkpoints.py"),
+        ByTest("machines/coordinator/test_files_of_checkpoints.py"),
     ),
     (
         "first-private-file-only",
@@ -230,7 +234,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.completed.shared_state_registry:private_files",
         "handle.private_state",
         "handle.private_state[:1]",
-        ByTest("coordinator/test_files_of_checkpoints.py"),
+        ByTest("machines/coordinator/test_files_of_checkpoints.py"),
     ),
     (
         "shared-by-the-last-operator-only",
@@ -238,7 +242,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.completed.shared_state_registry:shared_handles",
         "{part.handle.physical_id: part.handle for state in states for part in shared_parts(state)}",
         "{part.handle.physical_id: part.handle for state in list(states)[-1:] for part in shared_parts(state)}",
-        ByTest("coordinator/test_files_of_checkpoints.py"),
+        ByTest("machines/coordinator/test_files_of_checkpoints.py"),
     ),
     (
         "last-acked-completes-first",
@@ -247,7 +251,7 @@ COORDINATOR: tuple[Row, ...] = (
         "self._queue.append(checkpoint)",
         "self._queue.insert(0, checkpoint)",
         ByTest(
-            "coordinator/test_completing.py::test_of_several_that_all_have_acked_one_is_completed_at_a_time_in_the_order_of_their_last_acks"
+            "machines/coordinator/test_completing.py::test_of_several_that_all_have_acked_one_is_completed_at_a_time_in_the_order_of_their_last_acks"
         ),
     ),
     (
@@ -256,7 +260,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.acknowledging:CheckpointAcknowledgement._ignore",
         "snapshot.subtask_states.values()",
         "list(snapshot.subtask_states.values())[:1]",
-        ByTest("coordinator/test_any_order.py"),
+        ByTest("machines/coordinator/test_any_order.py"),
     ),
     (
         "union-list-of-the-head-only",
@@ -264,7 +268,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.plan:_uses_union_list_state",
         "task.vertex.operators",
         "task.vertex.operators[:1]",
-        ByTest("coordinator/test_plan.py::test_one_union_list_among_many_is_found"),
+        ByTest("machines/coordinator/test_plan.py::test_one_union_list_among_many_is_found"),
     ),
     (
         "savepoints-swept-at-the-end",
@@ -272,7 +276,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.ledger:CheckpointLedger._retain",
         "self.savepoints.add(completed.checkpoint_id)",
         "pass",
-        ByTest("job/test_any_order.py"),
+        ByTest("machines/job/test_any_order.py"),
     ),
     (
         "one-coordinator-of-a-chain",
@@ -280,7 +284,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.job.operator_coordinators:OperatorCoordinators._at",
         "self._by_vertex.get(vertex, ())",
         "self._by_vertex.get(vertex, [])[-1:]",
-        ByTest("job/test_operator_coordinators.py"),
+        ByTest("machines/job/test_operator_coordinators.py"),
     ),
     (
         "gates-of-one-coordinator",
@@ -289,7 +293,7 @@ COORDINATOR: tuple[Row, ...] = (
         "self._holders.values()",
         "list(self._holders.values())[:1]",
         ByTest(
-            "job/test_operator_coordinator_holder.py::test_the_gates_of_all_subtasks_of_all_coordinators_open[abort_triggering]"
+            "machines/job/test_operator_coordinator_holder.py::test_the_gates_of_all_subtasks_of_all_coordinators_open[abort_triggering]"
         ),
     ),
     (
@@ -299,7 +303,7 @@ COORDINATOR: tuple[Row, ...] = (
         "self._ended.add(subtask)",
         "pass",
         ByTest(
-            "job/test_operator_coordinator_holder.py::test_a_backlog_ends_with_the_last_subtask_of_each_operator_at_each_parallelism"
+            "machines/job/test_operator_coordinator_holder.py::test_a_backlog_ends_with_the_last_subtask_of_each_operator_at_each_parallelism"
         ),
     ),
     (
@@ -352,7 +356,9 @@ TASK: tuple[Row, ...] = (
         "kit.machines.task.subtask_coordinator:SubtaskCheckpointCoordinator.checkpoint_state",
         "chain.prepare_snapshot_pre_barrier(checkpoint_id)\nself._task.outputs.broadcast(barrier)",
         "self._task.outputs.broadcast(barrier)\nchain.prepare_snapshot_pre_barrier(checkpoint_id)",
-        ByTest("task/test_checkpoints.py::test_the_barrier_goes_out_between_preparation_and_snapshot_and_the_ack_last"),
+        ByTest(
+            "machines/task/test_checkpoints.py::test_the_barrier_goes_out_between_preparation_and_snapshot_and_the_ack_last"
+        ),
     ),
     (
         "early-abort-forgotten",
@@ -392,7 +398,7 @@ TASK: tuple[Row, ...] = (
         "kit.machines.task.single_barrier_handler:SingleCheckpointBarrierHandler._check_new_checkpoint",
         "self._pending_barrier is not None",
         "self._pending_barrier is not None and not self._aligned",
-        ByTest("task/test_alignment.py::test_a_newer_barrier_gives_the_current_alignment_up"),
+        ByTest("machines/task/test_alignment.py::test_a_newer_barrier_gives_the_current_alignment_up"),
     ),
     (
         "no-cancel-marker",
@@ -400,7 +406,7 @@ TASK: tuple[Row, ...] = (
         "kit.machines.task.subtask_coordinator:SubtaskCheckpointCoordinator.abort_checkpoint_on_barrier",
         "self._task.outputs.broadcast(CancelCheckpointMarker(checkpoint_id))",
         "pass",
-        ByTest("task/test_alignment.py::test_a_cancel_marker_alone_declines_and_is_passed_on"),
+        ByTest("machines/task/test_alignment.py::test_a_cancel_marker_alone_declines_and_is_passed_on"),
     ),
     (
         "aborted-rows-dropped",
@@ -440,7 +446,9 @@ TASK: tuple[Row, ...] = (
         "kit.machines.task.watermark_valve:WatermarkValve.watermark",
         "(state.idle and not ends) or timestamp_ms <= state.watermark_ms",
         "timestamp_ms <= state.watermark_ms",
-        ByTest("task/test_watermark_valve.py::test_a_watermark_of_an_idle_channel_does_not_hold_the_others_back_later"),
+        ByTest(
+            "machines/task/test_watermark_valve.py::test_a_watermark_of_an_idle_channel_does_not_hold_the_others_back_later"
+        ),
     ),
     (
         "last-input-behind-others",
@@ -448,7 +456,9 @@ TASK: tuple[Row, ...] = (
         "kit.machines.task.watermark_valve:InputWatermarks._combined",
         "active or last",
         "active or self._valves.values()",
-        ByTest("task/test_watermark_valve.py::test_event_time_goes_on_to_the_mark_of_the_last_input_to_become_idle"),
+        ByTest(
+            "machines/task/test_watermark_valve.py::test_event_time_goes_on_to_the_mark_of_the_last_input_to_become_idle"
+        ),
     ),
     (
         "restored-session-stands-alone",
@@ -499,7 +509,7 @@ TASK: tuple[Row, ...] = (
         "partition.edge.supports_unaligned",
         "partition.edge.supports_unaligned and partition.edge.output_tag is None",
         ByTest(
-            "task/test_recovery.py::test_what_waits_in_a_side_output_is_in_the_checkpoint_and_sent_after_the_restore"
+            "machines/task/test_recovery.py::test_what_waits_in_a_side_output_is_in_the_checkpoint_and_sent_after_the_restore"
         ),
     ),
 )
@@ -537,7 +547,7 @@ CHANNEL: tuple[Row, ...] = (
         "[*self.assembler.fragments]",
         "[]",
         ByTest(
-            "task/test_fragments.py::test_what_was_taken_of_a_record_is_in_flight_before_what_is_queued_and_what_still_comes"
+            "machines/task/test_fragments.py::test_what_was_taken_of_a_record_is_in_flight_before_what_is_queued_and_what_still_comes"
         ),
     ),
     (
@@ -546,7 +556,7 @@ CHANNEL: tuple[Row, ...] = (
         "kit.machines.channel.input_channel:InputChannel._in_flight",
         "self._last_barrier_number != NONE and item.sequence_number >= self._last_barrier_number",
         "False",
-        ByTest("task/test_barriers_in_any_order.py::test_aligned_until_it_takes_too_long"),
+        ByTest("machines/task/test_barriers_in_any_order.py::test_aligned_until_it_takes_too_long"),
     ),
     (
         "single-buffer-not-stored",
@@ -563,7 +573,7 @@ CHANNEL: tuple[Row, ...] = (
         "[element for at, element in enumerate(self.queue) if at < position]",
         "list(self.queue)",
         ByTest(
-            "channel/test_queues.py::test_a_barrier_whose_time_is_up_turns_unaligned_and_overtakes_what_is_before_it"
+            "machines/channel/test_queues.py::test_a_barrier_whose_time_is_up_turns_unaligned_and_overtakes_what_is_before_it"
         ),
     ),
     (
@@ -572,7 +582,7 @@ CHANNEL: tuple[Row, ...] = (
         "kit.machines.channel.input_channel:InputChannel.resume",
         "self._held and self._closed_by is None",
         "self._held",
-        ByTest("channel/test_queues.py::test_what_comes_behind_an_aligned_barrier_waits_for_resume"),
+        ByTest("machines/channel/test_queues.py::test_what_comes_behind_an_aligned_barrier_waits_for_resume"),
     ),
     (
         "old-event-time-recovered",
@@ -580,7 +590,7 @@ CHANNEL: tuple[Row, ...] = (
         "kit.machines.task.task_input:TaskInput._on_watermark",
         "channel.number in self._old_event_time",
         "False",
-        ByTest("lab/test_event_time_of_rescaled_senders.py"),
+        ByTest("hosts/lab/test_event_time_of_rescaled_senders.py"),
     ),
     (
         "old-senders-further-upstream-forgotten",
@@ -588,7 +598,7 @@ CHANNEL: tuple[Row, ...] = (
         "kit.machines.restore.state_assignment:_senders_of",
         "to_visit += [each.source for each in edges if each.target == vertex and not each.is_redistributable]",
         "pass",
-        ByTest("lab/test_event_time_of_rescaled_senders.py"),
+        ByTest("hosts/lab/test_event_time_of_rescaled_senders.py"),
     ),
     (
         "recovered-idleness-stays",
@@ -596,7 +606,9 @@ CHANNEL: tuple[Row, ...] = (
         "kit.machines.task.task_input:TaskInput._on_watermark_status",
         "idle and channel.number in self._before_live",
         "False",
-        ByTest("task/test_recovery.py::test_a_sender_whose_idleness_was_recovered_is_active_with_its_next_watermark"),
+        ByTest(
+            "machines/task/test_recovery.py::test_a_sender_whose_idleness_was_recovered_is_active_with_its_next_watermark"
+        ),
     ),
     (
         "wrong-records-recovered",
@@ -604,7 +616,7 @@ CHANNEL: tuple[Row, ...] = (
         "kit.machines.channel.demultiplexer:Demultiplexer.__init__",
         "create_filter() if subtask in gate.ambiguous else accept_all",
         "accept_all if subtask in gate.ambiguous else create_filter()",
-        ByTest("channel/test_demultiplexer.py::test_only_ambiguous_connections_are_filtered"),
+        ByTest("machines/channel/test_demultiplexer.py::test_only_ambiguous_connections_are_filtered"),
     ),
     (
         "recovered-input-dropped",
@@ -647,7 +659,7 @@ RESTORE: tuple[Row, ...] = (
         "kit.machines.restore.repartition:_Grouped.__init__",
         "states = by_mode[info.mode]",
         "states = by_mode[OperatorStateMode.SPLIT_DISTRIBUTE if info.mode is OperatorStateMode.UNION else info.mode]",
-        ByTest("restore/test_repartition.py::test_every_vector"),
+        ByTest("machines/restore/test_repartition.py::test_every_vector"),
     ),
     (
         "remainder-not-dealt",
@@ -663,7 +675,7 @@ RESTORE: tuple[Row, ...] = (
         "kit.machines.restore.keyed:_overlaps",
         "[covered.end for covered in ranges]",
         "[covered.end - 1 for covered in ranges]",
-        ByTest("restore/test_state_assignment.py::test_every_vector"),
+        ByTest("machines/restore/test_state_assignment.py::test_every_vector"),
     ),
     (
         "key-groups-shifted",
@@ -695,7 +707,7 @@ RESTORE: tuple[Row, ...] = (
         "kit.machines.coordinator.completed.shared_state_registry:SharedStateRegistry.unregister_unused",
         "entry.last_used_id < lowest_id",
         "entry.last_used_id <= lowest_id",
-        ByTest("coordinator/test_shared_state_registry.py::test_registers_and_lets_go_as_flink_does"),
+        ByTest("machines/coordinator/test_shared_state_registry.py::test_registers_and_lets_go_as_flink_does"),
     ),
 )
 
@@ -722,7 +734,7 @@ STATE: tuple[Row, ...] = (
         "kit.stream.backend.files.frozen_array:FrozenArray.array",
         "reversed(kept.copy())",
         "reversed(kept.copy()[::-1])",
-        ByTest("backend/test_frozen_array.py::test_every_frozen_array_is_what_the_array_was"),
+        ByTest("stream/backend/test_frozen_array.py::test_every_frozen_array_is_what_the_array_was"),
     ),
     (
         "operator-snapshot-not-copied",
@@ -730,7 +742,7 @@ STATE: tuple[Row, ...] = (
         "kit.stream.backend.operator_store:OperatorStateStore.snapshot",
         "(state.copy() for _, state in sorted(self._states.items()) if len(state))",
         "(state for _, state in sorted(self._states.items()) if len(state))",
-        ByTest("backend/test_operator_store.py::test_a_snapshot_does_not_change_with_its_store"),
+        ByTest("stream/backend/test_operator_store.py::test_a_snapshot_does_not_change_with_its_store"),
     ),
     (
         "timer-lost",
@@ -746,7 +758,7 @@ STATE: tuple[Row, ...] = (
         "kit.stream.backend.keys.key_hashing:key_groups_for_hashes",
         "return groups",
         "return (groups + 1) % max_parallelism",
-        ByTest("state/test_key_groups.py::test_a_column_of_keys_as_flink"),
+        ByTest("core/state/test_key_groups.py::test_a_column_of_keys_as_flink"),
     ),
     (
         "entry-removed-first",
@@ -774,7 +786,7 @@ METADATA: tuple[Row, ...] = (
         "kit.core.metadata.operator_states:write_operator_state",
         "write_stream(out, operator.coordinator_state)",
         "write_stream(out, None)",
-        ByTest("metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
+        ByTest("core/metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
     ),
     (
         "finished-marker-off-by-one",
@@ -782,7 +794,7 @@ METADATA: tuple[Row, ...] = (
         "kit.core.metadata.operator_states:_read_subtasks",
         "index = -index - 1",
         "index = -index",
-        ByTest("metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
+        ByTest("core/metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
     ),
     (
         "raw-and-managed-swapped",
@@ -790,7 +802,7 @@ METADATA: tuple[Row, ...] = (
         "kit.core.metadata.operator_states:read_subtask_state",
         "OperatorSubtaskState(managed_operator, raw_operator, managed_keyed, raw_keyed, inputs, outputs)",
         "OperatorSubtaskState(managed_operator, raw_operator, raw_keyed, managed_keyed, inputs, outputs)",
-        ByTest("metadata/test_real_checkpoints.py::test_we_say_all_that_flink_says"),
+        ByTest("core/metadata/test_real_checkpoints.py::test_we_say_all_that_flink_says"),
     ),
     (
         "master-state-length",
@@ -798,7 +810,7 @@ METADATA: tuple[Row, ...] = (
         "kit.core.metadata.serializer:_write_master_state",
         "out.blob(content)",
         "out.int32(len(content) - 4)\nout += content",
-        ByTest("metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
+        ByTest("core/metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
     ),
     (
         "base-not-joined",
@@ -806,7 +818,7 @@ METADATA: tuple[Row, ...] = (
         "kit.core.metadata.serializer:read_metadata",
         'base.rstrip("/")',
         'base.rstrip("/").rpartition("/")[0]',
-        ByTest("metadata/test_real_checkpoints.py::test_every_file_it_refers_to_is_found_and_is_the_one_meant"),
+        ByTest("core/metadata/test_real_checkpoints.py::test_every_file_it_refers_to_is_found_and_is_the_one_meant"),
     ),
 )
 
@@ -817,7 +829,7 @@ LAB: tuple[Row, ...] = (
         "kit.hosts.lab.world.agenda:Agenda.take_message",
         "message = queue[place]\ndel queue[place]",
         "message = queue.pop()",
-        ByTest("lab/test_agenda.py::test_messages_on_one_way_keep_their_order"),
+        ByTest("hosts/lab/test_agenda.py::test_messages_on_one_way_keep_their_order"),
     ),
     (
         "timer-set-anew-fires-early",
@@ -825,7 +837,7 @@ LAB: tuple[Row, ...] = (
         "kit.hosts.lab.world.agenda:Agenda.schedule",
         "self._due.discard(number)",
         "pass",
-        ByTest("lab/test_agenda.py::test_a_timer_that_is_due_and_is_set_anew_waits_again"),
+        ByTest("hosts/lab/test_agenda.py::test_a_timer_that_is_due_and_is_set_anew_waits_again"),
     ),
     (
         "rewind-loses-elements",
@@ -833,7 +845,7 @@ LAB: tuple[Row, ...] = (
         "kit.hosts.lab.world.agenda:Agenda.__deepcopy__",
         "{channel: queue.copy() for channel, queue in self._wires.items()}",
         "{channel: type(queue)() for channel, queue in self._wires.items()}",
-        ByTest("lab/test_agenda.py::test_a_copy_goes_on_by_itself"),
+        ByTest("hosts/lab/test_agenda.py::test_a_copy_goes_on_by_itself"),
     ),
     (
         "rewind-shares-the-disk",
@@ -841,7 +853,7 @@ LAB: tuple[Row, ...] = (
         "kit.files.memory:MemoryFiles.copy",
         "MemoryFiles(dict(self.contents), set(self.directories))",
         "MemoryFiles(self.contents, self.directories)",
-        ByTest("lab/test_stepping.py::test_the_disk_goes_back_too"),
+        ByTest("hosts/lab/test_stepping.py::test_the_disk_goes_back_too"),
     ),
 )
 
@@ -892,7 +904,7 @@ READING: tuple[Row, ...] = (
         "kit.course.grading.notebooks:_checked",
         '"\\n".join([str(error), *(f"Before that: {each}" for each in errors[:3])]), False',
         '"\\n".join([str(error), *(f"Before that: {each}" for each in errors[:3])]), True',
-        ByTest("classroom/test_grading.py::test_an_error_outside_the_check_gives_no_points[1 / 0]"),
+        ByTest("course/classroom/test_grading.py::test_an_error_outside_the_check_gives_no_points[1 / 0]"),
     ),
     (
         "larger-checkpoint-id-of-a-changelog-lost",
@@ -900,7 +912,7 @@ READING: tuple[Row, ...] = (
         "kit.core.metadata.keyed_handles:_write_changelog",
         "handle.checkpoint_id != handle.materialization_id",
         "handle.checkpoint_id < handle.materialization_id",
-        ByTest("metadata/test_round_trip.py::test_both_ids_of_a_changelog_are_kept"),
+        ByTest("core/metadata/test_round_trip.py::test_both_ids_of_a_changelog_are_kept"),
     ),
     (
         "nanoseconds-in-a-struct",
@@ -908,7 +920,7 @@ READING: tuple[Row, ...] = (
         "kit.hosts.spark.frames.output_columns:_types_in",
         "yield from _types_in(type.field(number).type)",
         "pass",
-        ByTest("spark/test_output_frame.py::test_nanoseconds_anywhere_in_a_column_are_left_to_arrow"),
+        ByTest("hosts/spark/test_output_frame.py::test_nanoseconds_anywhere_in_a_column_are_left_to_arrow"),
     ),
     (
         "state-deleted-before-metadata",
@@ -916,7 +928,7 @@ READING: tuple[Row, ...] = (
         "kit.files.disposal:_delete",
         "([metadata_path], state_files)",
         "(state_files, [metadata_path])",
-        ByTest("restore/test_dispose_savepoint.py::test_the_metadata_goes_before_the_state"),
+        ByTest("machines/restore/test_dispose_savepoint.py::test_the_metadata_goes_before_the_state"),
     ),
     (
         "end-of-a-value-guessed-inside-a-map",
@@ -932,7 +944,7 @@ READING: tuple[Row, ...] = (
         "kit.files.output_frame:_is_changed",
         "_changes_itself(whole) or any(_changes_itself(each) or _has_nanoseconds(each.type) for each in parts)",
         "_changes_itself(whole)",
-        ByTest("spark/test_output_frame.py::test_no_value_changes"),
+        ByTest("hosts/spark/test_output_frame.py::test_no_value_changes"),
     ),
     (
         "oldest-checkpoint-of-a-task",
@@ -940,7 +952,7 @@ READING: tuple[Row, ...] = (
         "kit.run.statistics:CheckpointStatistics.task_metrics",
         "reversed(self._snapshot.checkpoints)",
         "self._snapshot.checkpoints",
-        ByTest("lab/test_statistics.py::test_the_metrics_that_flink_documents"),
+        ByTest("run/test_statistics.py::test_the_metrics_that_flink_documents"),
     ),
     (
         "nanoseconds-are-microseconds",
@@ -948,7 +960,7 @@ READING: tuple[Row, ...] = (
         "kit.run.statistics:_nanos",
         "ms * 1_000_000",
         "ms * 1_000",
-        ByTest("lab/test_statistics.py::test_the_metrics_that_flink_documents"),
+        ByTest("run/test_statistics.py::test_the_metrics_that_flink_documents"),
     ),
     (
         "first-acknowledgement-is-the-latest",
@@ -956,7 +968,7 @@ READING: tuple[Row, ...] = (
         "kit.run.statistics:CheckpointStatistics.operators",
         'acked["ack_at_ms"].max',
         'acked["ack_at_ms"].min',
-        ByTest("lab/test_statistics.py::test_each_checkpoint_has_its_own_figures"),
+        ByTest("run/test_statistics.py::test_each_checkpoint_has_its_own_figures"),
     ),
     (
         "restore-ends-as-it-begins",
@@ -964,7 +976,7 @@ READING: tuple[Row, ...] = (
         "kit.run.statistics:CheckpointStatistics._initializations",
         '("JobInitialization", began.at_ms, record.at_ms, began.checkpoint_id, size, "COMPLETED")',
         '("JobInitialization", began.at_ms, began.at_ms, began.checkpoint_id, size, "COMPLETED")',
-        ByTest("lab/test_statistics.py::test_each_restore_has_its_own_span"),
+        ByTest("run/test_statistics.py::test_each_restore_has_its_own_span"),
     ),
     (
         "last-barrier-ends-the-start-delay",
@@ -972,7 +984,7 @@ READING: tuple[Row, ...] = (
         "kit.run.checkpoint_path:Path._end",
         "self.ends.setdefault(phase, at_ms)",
         "self.ends[phase] = at_ms",
-        ByTest("lab/test_checkpoint_path.py"),
+        ByTest("run/test_checkpoint_path.py"),
     ),
     (
         "declined-subtask-goes-on",
@@ -980,7 +992,7 @@ READING: tuple[Row, ...] = (
         "kit.run.checkpoint_path:spans_of",
         "path.declined_ms if path.declined_ms is not None else until_ms",
         "until_ms",
-        ByTest("lab/test_checkpoint_path.py"),
+        ByTest("run/test_checkpoint_path.py"),
     ),
     (
         "oldest-checkpoint-before-a-rejection",
@@ -1063,7 +1075,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.wire.channels:DataPlane._judge",
         "party.epoch != self.epoch",
         "party.epoch > self.epoch",
-        ByTest("spark/test_channels.py::test_a_slot_of_another_epoch_or_job_cannot_connect"),
+        ByTest("hosts/spark/test_channels.py::test_a_slot_of_another_epoch_or_job_cannot_connect"),
     ),
     (
         "control-not-fenced",
@@ -1071,7 +1083,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.wire.control:ControlServer._judge",
         "party.epoch != self.epoch",
         "party.epoch > self.epoch",
-        ByTest("spark/test_control.py::test_a_slot_of_another_epoch_is_refused"),
+        ByTest("hosts/spark/test_control.py::test_a_slot_of_another_epoch_is_refused"),
     ),
     (
         "any-slot-number-joins",
@@ -1079,7 +1091,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.wire.control:ControlServer._judge",
         "not 0 <= party.slot < self._slot_count",
         "party.slot < 0",
-        ByTest("spark/test_control.py::test_a_slot_that_the_epoch_does_not_have_is_refused"),
+        ByTest("hosts/spark/test_control.py::test_a_slot_that_the_epoch_does_not_have_is_refused"),
     ),
     (
         "old-slots-in-the-next-epoch",
@@ -1087,7 +1099,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.wire.control:ControlServer.fence",
         "self._slot_count = 0",
         "pass",
-        ByTest("spark/test_control.py::test_a_slot_of_an_older_epoch_is_told_to_leave"),
+        ByTest("hosts/spark/test_control.py::test_a_slot_of_an_older_epoch_is_told_to_leave"),
     ),
     (
         "secret-in-the-closure",
@@ -1095,7 +1107,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.driver.gang:_SlotTask.__init__",
         "ticket.without_credentials()",
         "ticket",
-        ByTest("spark/test_gang.py::test_the_credentials_travel_beside_the_closure"),
+        ByTest("hosts/spark/test_gang.py::test_the_credentials_travel_beside_the_closure"),
     ),
     (
         "client-without-certificate",
@@ -1103,7 +1115,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.wire.tls:_contexts",
         "ssl.CERT_REQUIRED",
         "ssl.CERT_REQUIRED if context is dials else ssl.CERT_OPTIONAL",
-        ByTest("spark/test_tls.py::test_a_client_without_a_certificate_is_refused"),
+        ByTest("hosts/spark/test_tls.py::test_a_client_without_a_certificate_is_refused"),
     ),
     (
         "session-open-to-all",
@@ -1111,7 +1123,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.session:create_session",
         "LOCAL | AUTHENTICATED",
         "LOCAL",
-        ByTest("spark/test_other_users.py::test_another_user_gets_nothing_of_a_session_of_the_kit"),
+        ByTest("hosts/spark/test_other_users.py::test_another_user_gets_nothing_of_a_session_of_the_kit"),
     ),
     (
         "restarted-without-a-cluster",
@@ -1119,7 +1131,7 @@ SPARK: tuple[Row, ...] = (
         "kit.machines.job.job_master:JobMaster._cluster_stopped",
         "self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, event.error)",
         "pass",
-        ByTest("job/test_cluster_stopped.py::test_a_job_whose_cluster_was_stopped_ends_at_once"),
+        ByTest("machines/job/test_cluster_stopped.py::test_a_job_whose_cluster_was_stopped_ends_at_once"),
     ),
     (
         "outage-of-a-task-counted",
@@ -1127,7 +1139,7 @@ SPARK: tuple[Row, ...] = (
         "kit.machines.job.failures:FailureCause.of_task",
         "message.may_pass",
         "False",
-        ByTest("job/test_failures.py::test_what_the_job_is_not_to_blame_for_may_come_as_often_as_it_likes"),
+        ByTest("machines/job/test_failures.py::test_what_the_job_is_not_to_blame_for_may_come_as_often_as_it_likes"),
     ),
     (
         "outage-of-storage-counted",
@@ -1135,7 +1147,9 @@ SPARK: tuple[Row, ...] = (
         "kit.machines.coordinator.failure_manager:may_pass",
         "why.may_pass or why.reason is CheckpointFailureReason.CHECKPOINT_EXPIRED",
         "why.reason is CheckpointFailureReason.CHECKPOINT_EXPIRED",
-        ByTest("job/test_failures.py::test_checkpoints_that_fail_in_the_same_way_end_the_job_unless_it_is_an_outage"),
+        ByTest(
+            "machines/job/test_failures.py::test_checkpoints_that_fail_in_the_same_way_end_the_job_unless_it_is_an_outage"
+        ),
     ),
     (
         "outage-not-told",
@@ -1143,7 +1157,7 @@ SPARK: tuple[Row, ...] = (
         "kit.core.protocol.duties:Command.failed",
         'facts["may_pass"] = may_pass(error)',
         "pass",
-        ByTest("spark/test_outages.py::test_a_job_goes_on_through_an_outage_of_its_storage[lab-I/O error]"),
+        ByTest("hosts/spark/test_outages.py::test_a_job_goes_on_through_an_outage_of_its_storage[lab-I/O error]"),
     ),
     (
         "cause-of-an-error-ignored",
@@ -1151,7 +1165,7 @@ SPARK: tuple[Row, ...] = (
         "kit.core.protocol.outages:may_pass",
         "any(map(_is_outage, _chain(error)))",
         "_is_outage(error)",
-        ByTest("protocol/test_outages.py::test_an_outage_may_pass"),
+        ByTest("core/protocol/test_outages.py::test_an_outage_may_pass"),
     ),
     (
         "every-oserror-an-outage",
@@ -1159,7 +1173,7 @@ SPARK: tuple[Row, ...] = (
         "kit.core.protocol.outages:_is_outage",
         "error.errno in _NUMBERS",
         "error.errno not in (2, 20)",
-        ByTest("protocol/test_outages.py::test_a_fault_of_the_jobs_own_does_not_pass"),
+        ByTest("core/protocol/test_outages.py::test_a_fault_of_the_jobs_own_does_not_pass"),
     ),
     (
         "steady-receiver-lost",
@@ -1167,7 +1181,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.wire.switchboard:Line.look",
         "not self._out or self._sent_s != self._seen_sent_s",
         "not self._out",
-        ByTest("spark/test_switchboard.py::test_a_receiver_that_is_slow_and_steady_is_not_lost"),
+        ByTest("hosts/spark/test_switchboard.py::test_a_receiver_that_is_slow_and_steady_is_not_lost"),
     ),
     (
         "added-frame-reads-nothing",
@@ -1175,7 +1189,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.frames.staging:Staging.is_restored",
         "state.operator_id == operator_id and state.coordinator_state is not None",
         "state.coordinator_state is not None",
-        ByTest("spark/frames/test_staging.py::test_only_a_source_that_the_snapshot_knows_is_restored"),
+        ByTest("hosts/spark/frames/test_staging.py::test_only_a_source_that_the_snapshot_knows_is_restored"),
     ),
     (
         "failed-put-counts-as-done",
@@ -1207,7 +1221,7 @@ SPARK: tuple[Row, ...] = (
         "kit.stream.operators.windows.row_buffer:RowBuffer.__init__",
         'np.argsort(numbers.to_numpy(), kind="stable")',
         "np.arange(len(slots))",
-        ByTest("operators/test_row_buffer.py::test_rows_of_one_key_and_time_keep_their_order_after_a_restore"),
+        ByTest("stream/operators/test_row_buffer.py::test_rows_of_one_key_and_time_keep_their_order_after_a_restore"),
     ),
     (
         "late-files-stay",
@@ -1216,7 +1230,7 @@ SPARK: tuple[Row, ...] = (
         "self._dispose(locations)",
         "None",
         ByTest(
-            "spark/test_aborted_files.py::test_what_a_slot_writes_for_a_checkpoint_that_is_gone_goes_with_its_epoch"
+            "hosts/spark/test_aborted_files.py::test_what_a_slot_writes_for_a_checkpoint_that_is_gone_goes_with_its_epoch"
         ),
     ),
     (
@@ -1225,7 +1239,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.driver.background:HostClock.__call__",
         "self._start_s + time.monotonic()",
         "time.time()",
-        ByTest("spark/test_slot.py::test_the_clock_does_not_go_back"),
+        ByTest("hosts/spark/test_slot.py::test_the_clock_does_not_go_back"),
     ),
     (
         "survivors-not-heard-out",
@@ -1233,7 +1247,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.driver.slots:Slots._said_too_late",
         "item.epoch == self.epoch.number",
         "item.epoch != self.epoch.number",
-        ByTest("spark/test_recorded.py::test_a_worker_killed_in_the_middle_of_a_checkpoint_dies_so_in_the_lab"),
+        ByTest("hosts/spark/test_recorded.py::test_a_worker_killed_in_the_middle_of_a_checkpoint_dies_so_in_the_lab"),
     ),
     (
         "acknowledged-before-staged",
@@ -1241,7 +1255,7 @@ SPARK: tuple[Row, ...] = (
         "kit.files.task_files:TaskFiles._write_snapshot",
         "self._output.stage(effect)",
         '__import__("threading").Timer(2, self._output.stage, (effect,)).start()',
-        ByTest("spark/test_spark_job.py::test_a_killed_worker_costs_no_row_and_repeats_none"),
+        ByTest("hosts/spark/test_spark_job.py::test_a_killed_worker_costs_no_row_and_repeats_none"),
     ),
     (
         "credit-given-twice",
@@ -1249,7 +1263,7 @@ SPARK: tuple[Row, ...] = (
         "kit.hosts.spark.slot.task_host:TaskHost._grant",
         "self._wires.grant(command.channel, command.credits)",
         "self._wires.grant(command.channel, command.credits + 1)",
-        ByTest("spark/test_spark_job.py::test_a_job_publishes_each_row_once"),
+        ByTest("hosts/spark/test_spark_job.py::test_a_job_publishes_each_row_once"),
     ),
 )
 

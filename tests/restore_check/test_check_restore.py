@@ -23,7 +23,7 @@ from kit.machines.restore.validate import load_and_validate
 from kit.restore_check import Effect, JobShape, RestoreCheck, Severity, check_restore
 from kit.stream.graph.hashing import operator_id_of_uid
 from tests.flink_data import vectors
-from tests.restore import build, test_state_assignment, test_validate
+from tests.machines.restore import build, test_state_assignment, test_validate
 
 ROWS = [{"key": n % 7, "value": n} for n in range(200)]
 

@@ -10,7 +10,7 @@ from kit.core.protocol.stored import StoredCheckpoint
 from kit.files.stores.errors import InconsistentStoreError, StoreError
 from kit.hosts.lab.lab import Lab
 from kit.stream.connectors.files import CommitError
-from tests.restore.in_the_lab import FullDisk
+from tests.machines.restore.in_the_lab import FullDisk
 
 
 class _Instead:

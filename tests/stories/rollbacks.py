@@ -29,7 +29,7 @@ from kit.files.job_ended import JobEndedError
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark.job import SparkJob
-from tests.spark.jobs import ThreadGang
+from tests.hosts.spark.jobs import ThreadGang
 
 ROWS = 60
 ALL = frozenset(range(ROWS))

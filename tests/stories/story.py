@@ -19,7 +19,7 @@ from kit.core.protocol.commands import CompleteRequest
 from kit.hosts.lab.lab import Lab, LabError
 from kit.hosts.lab.named_hook import named_hooks
 from kit.machines.job.status import JobStatus
-from tests.lab.jobs import CHECKPOINTS, Shape, environment, settle, wrong
+from tests.hosts.lab.jobs import CHECKPOINTS, Shape, environment, settle, wrong
 from tests.stories.faults import break_disk, break_publication, break_store
 
 MOST_STEPS = 10_000

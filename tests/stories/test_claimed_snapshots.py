@@ -14,7 +14,7 @@ from kit.core.protocol.properties import RecoveryClaimMode, RetentionPolicy
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark.job import SparkJob
-from tests.spark.jobs import ThreadGang
+from tests.hosts.spark.jobs import ThreadGang
 from tests.stories.rollbacks import ALL, ROWS, STOP, InLab, OnSlots, environment
 
 RAISES, REJECTED, CANCELED = "raises", "rejected", "cancelled at once"

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 
-from tests.lab.jobs import CHECKPOINTS, Shape
+from tests.hosts.lab.jobs import CHECKPOINTS, Shape
 from tests.properties import examples
 from tests.stories.story import DRIVER_DIES, FAULTS, STOP, Fault, Life, Story, tell
 

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from kit.files.job_ended import JobEndedError
 from kit.hosts.spark import JobFailedError, SparkJob
-from tests.spark.conftest import spark_session
-from tests.spark.jobs import ROWS, check_output, generator, read, totals_job
+from tests.hosts.spark.conftest import spark_session
+from tests.hosts.spark.jobs import ROWS, check_output, generator, read, totals_job
 
 pytestmark = pytest.mark.spark
 

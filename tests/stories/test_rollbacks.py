@@ -10,8 +10,8 @@ import pytest
 from kit import Lab
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark.job import SparkJob
-from tests.lab.jobs import output_of_failed
-from tests.spark.jobs import ThreadGang
+from tests.hosts.lab.jobs import output_of_failed
+from tests.hosts.spark.jobs import ThreadGang
 from tests.stories.rollbacks import ALL, Chain, InLab, OnSlots, environment
 
 EXACT, WITH_COPIES = ("error", "error", "discard"), ("error", "discard", "keep")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.conftest import no_thread_left, nothing_left, spark_session
+from tests.hosts.spark.conftest import no_thread_left, nothing_left, spark_session
 
 __all__ = ["no_thread_left", "nothing_left", "spark"]
 

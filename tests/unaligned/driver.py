@@ -16,7 +16,7 @@ from kit.core.metadata import read_metadata
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.world.actions import Action, DeliverMessage, LetTimePass, TakeTurn
 from kit.machines.job.status import JobStatus
-from tests.lab.jobs import referenced_files, state_files
+from tests.hosts.lab.jobs import referenced_files, state_files
 from tests.unaligned.jobs import Plan, problems
 from tests.unaligned.topologies import TOPOLOGIES, environment
 

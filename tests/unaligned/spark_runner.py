@@ -9,8 +9,8 @@ from typing import Any
 
 from kit.hosts.spark.job import SparkJob
 from kit.stream.connectors import ParquetSink
-from tests.spark.jobs import await_checkpoint, read, until
-from tests.spark.test_unaligned import metadata_of
+from tests.hosts.spark.jobs import await_checkpoint, read, until
+from tests.hosts.spark.test_unaligned import metadata_of
 from tests.unaligned.in_flight import records_in_flight
 from tests.unaligned.jobs import MODES, Plan, problems
 from tests.unaligned.matrix import Rescale

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.jobs import ThreadGang
+from tests.hosts.spark.jobs import ThreadGang
 from tests.unaligned.in_flight import INPUT, OUTPUT
 from tests.unaligned.matrix import MATRIX, Rescale, in_flight, rescale_in_lab
 from tests.unaligned.spark_runner import rescale_on_spark, spark_job

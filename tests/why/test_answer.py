@@ -9,7 +9,7 @@ import pytest
 
 from kit import Lab, SparkJob, Trace
 from kit.why import Fact, Why, WhyError
-from tests.spark.jobs import ThreadGang, generator, totals_job
+from tests.hosts.spark.jobs import ThreadGang, generator, totals_job
 from tests.why.jobs import beginning, running, says, settle_without
 
 

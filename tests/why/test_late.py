@@ -21,8 +21,8 @@ from kit import (
 from kit.hosts.lab.errors import LabWarning
 from kit.hosts.spark import SparkJob
 from kit.why import Why, WhyError
-from tests.operators.growing import Endless
-from tests.spark.jobs import ThreadGang
+from tests.hosts.spark.jobs import ThreadGang
+from tests.stream.operators.growing import Endless
 from tests.why.jobs import says
 
 Times = tuple[int, ...]

@@ -6,7 +6,7 @@ import pytest
 
 from kit.hosts.lab import Lab
 from kit.why import WhyError
-from tests.lab.test_master_hooks import Hook
+from tests.hosts.lab.test_master_hooks import Hook
 from tests.why.jobs import beginning, letters, roots, running, says, settle_without, turns_of
 
 STEPS = {

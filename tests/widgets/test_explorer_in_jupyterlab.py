@@ -37,7 +37,7 @@ START = """
 from pathlib import Path
 import tempfile, kit
 from kit.hosts.spark import SparkJob
-from tests.spark.jobs import ThreadGang, generator, totals_job
+from tests.hosts.spark.jobs import ThreadGang, generator, totals_job
 folder = tempfile.TemporaryDirectory()
 job = SparkJob(totals_job(Path(folder.name), generator(rows_per_second=30_000)), launch=ThreadGang).start()
 job.trigger_checkpoint()
@@ -47,7 +47,7 @@ ON_SPARK = """
 from pathlib import Path
 import tempfile, kit
 from kit.hosts.spark import SparkJob
-from tests.spark.jobs import generator, totals_job
+from tests.hosts.spark.jobs import generator, totals_job
 from pyspark.sql import SparkSession
 quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 spark = SparkSession.builder.master("local[6]").config(map=quiet).getOrCreate()

@@ -5,8 +5,8 @@ each route; the elements on each channel. `Space.successors` takes many rows and
 where the action is possible.
 
 The rules are those of `kit.hosts.lab.world.world`, which takes one step in one world. Here a step is taken in all rows
-at once, which forks of a lab cannot do (docs/decisions, 31). `tests/explore/test_paths.py` repeats paths of both and
-compares where they end.
+at once, which forks of a lab cannot do (docs/decisions, 31). `tests/verify/explore/test_paths.py` repeats paths of both
+and compares where they end.
 """
 
 from __future__ import annotations

@@ -1,0 +1,86 @@
+"""What the durable store says of a job's parallelism, whatever becomes of each request and of each write."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.core.protocol.commands import StoreParallelism
+from kit.core.protocol.events import ParallelismStored, RequestRescale
+from tests.machines.job.harness import JobHarness
+
+DURABLE = {"store": "filesystem", "directory": "/there"}
+
+
+def running() -> JobHarness:
+    """A running job of `source` x2 and `sums` x2 with a durable store."""
+    return JobHarness(max_retained=1, **DURABLE).run()
+
+
+def ask(job: JobHarness, number: int, **parallelism: int) -> None:
+    job.give(RequestRescale(request_id=number, parallelism=parallelism, at_once=False))
+
+
+def test_one_request_is_noted_after_another_so_that_no_older_note_is_written_last() -> None:
+    job = running()
+    ask(job, 1, source=3)
+    ask(job, 2, sums=4)
+    ask(job, 3, source=5)
+    (first,) = job.take(StoreParallelism)
+    assert first == StoreParallelism(request_id=1, parallelism={"source": 3, "sums": 2})
+    job.give(ParallelismStored(request_id=1))
+    (second,) = job.take(StoreParallelism)
+    assert second == StoreParallelism(request_id=2, parallelism={"source": 3, "sums": 4})
+    job.give(ParallelismStored(request_id=2, error="no quorum"))
+    (third,) = job.take(StoreParallelism)
+    assert third == StoreParallelism(request_id=3, parallelism={"source": 5, "sums": 2}), "2 was not noted"
+    job.give(ParallelismStored(request_id=3))
+    assert job.take(StoreParallelism) == []
+    answers = job.answers()
+    assert set(answers) == {1, 2}
+    assert "another rescale was requested" in answers[1]
+    assert "cannot be recorded: no quorum" in answers[2]
+    assert job.master.rescaling.wanted == {"source": 5, "sums": 2}
+
+
+def test_what_is_refused_after_it_was_noted_is_taken_back_before_the_next_request_is_noted() -> None:
+    job = running()
+    ask(job, 90, sums=4)
+    (noted,) = job.take(StoreParallelism)
+    job.stop()
+    job.give(ParallelismStored(request_id=noted.request_id))
+    (taken_back,) = job.take(StoreParallelism)
+    assert taken_back.parallelism == {"source": 2, "sums": 2}
+    assert "it is being stopped" in job.answers()[90]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["source", "sums"]), st.integers(1, 5)),
+        st.sampled_from(["written", "fails"]),
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS)
+def test_once_all_is_written_the_store_holds_what_is_wanted(steps: list[tuple[str, int] | str]) -> None:
+    job = running()
+    held = wanted = {"source": 2, "sums": 2}
+    asked: list[dict[str, int]] = []
+    number = 0
+    for step in [*steps, *["written"] * len(steps)]:
+        if isinstance(step, tuple):
+            number += 1
+            asked.append({step[0]: step[1]})
+            ask(job, number, **asked[-1])
+            continue
+        under_way = [word for word in job.emitted if isinstance(word, StoreParallelism)]
+        assert len(under_way) <= 1
+        for write in job.take(StoreParallelism):
+            if step == "written":
+                held = write.parallelism
+                wanted = wanted | asked[write.request_id - 1]
+            job.give(ParallelismStored(request_id=write.request_id, error="" if step == "written" else "no quorum"))
+    assert not job.take(StoreParallelism)
+    assert held == wanted == job.master.rescaling.wanted
