@@ -1,7 +1,7 @@
 """Measure: `python -m benchmarks` runs every benchmark, `python -m benchmarks <name> ...` those named.
 
-What begins with a dash, and all behind it, is passed on. Every benchmark knows `--smallest`: it then runs once at its
-smallest size, as in the tests, to show that it runs.
+The first argument that begins with a dash, and all after it, are passed to the benchmark. With `--smallest`, every
+benchmark runs once at its smallest size, as in the tests, to show that it runs.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from pathlib import Path
 
 
 def names() -> list[str]:
-    """The benchmarks there are: modules beside this one without an underscore before their name, and packages."""
+    """Return the names of the benchmarks: the packages and modules beside this one, except those with an underscore."""
     here = Path(__file__).parent
     packages = [path.parent.name for path in here.glob("*/__main__.py")]
     return sorted(packages + [path.stem for path in here.glob("*.py") if not path.stem.startswith("_")])
 
 
 def module(name: str) -> str:
-    """What is imported for a benchmark."""
+    """Return the name of the module of a benchmark."""
     package = Path(__file__).parent / name / "__main__.py"
     return f"benchmarks.{name}.__main__" if package.exists() else f"benchmarks.{name}"
 
 
 def main() -> int:
-    """Runs them one after the other; gives how many failed, or 2 for a name that is none."""
+    """Run the benchmarks one after the other; return the number that failed, or 2 for an unknown name."""
     given = sys.argv[1:]
     own = next((at for at, word in enumerate(given) if word.startswith("-")), len(given))
     wanted = given[:own] or names()

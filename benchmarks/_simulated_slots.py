@@ -1,9 +1,8 @@
-"""Slots that only talk: thousands of them in one process, for `benchmarks.scale`.
+"""Simulated slots: thousands of them in one process, for `benchmarks.scale`.
 
-To the driver they are slots: each dials, authenticates, says hello, sends heartbeats, hears its words and answers them.
-They have no data plane and no tasks. A task that is deployed is running at once; when a source is told of a checkpoint,
-all tasks of its slot acknowledge it, as if the barrier had come to them, and the keyed ones name a file that nobody
-wrote.
+The driver cannot tell them from slots: each connects, authenticates, registers, sends heartbeats, and answers messages.
+They have no data plane and no tasks. A deployed task runs at once. When a source is triggered, all tasks of its slot
+acknowledge the checkpoint, as if the barrier had reached them. Keyed tasks refer to a file that does not exist.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ JOIN_S = 60
 
 @dataclass(frozen=True)
 class Told:
-    """What a simulated slot must know of its job; it crosses to another process."""
+    """The facts about a job that a simulated slot needs; they are sent to another process."""
 
     driver: Endpoint
     secret: bytes
@@ -64,7 +63,7 @@ class Told:
 
 @dataclass
 class Counts:
-    """What has crossed the sockets, beside heartbeats."""
+    """The messages and bytes on the sockets, without heartbeats."""
 
     received: int = 0
     received_bytes: int = 0
@@ -91,7 +90,7 @@ class SimulatedGang:
         ended("")
 
     def counts(self) -> Counts:
-        """So far; asked of the process while it works."""
+        """Return the counts so far, from the running process."""
         while self.report.poll(2 * HEARTBEAT_S):
             latest: Counts = self.report.recv()
             if not self.report.poll():
@@ -99,11 +98,11 @@ class SimulatedGang:
         raise RuntimeError("the simulated slots are gone")
 
     def cancel(self) -> None:
-        """As a gang's."""
+        """Cancel the slots, as a gang does."""
         self._process.terminate()
 
     def give_up(self, slot: int) -> bool:
-        """There is no place that could be of no use."""
+        """Return False: every simulated slot can be used again."""
         return False
 
 
@@ -127,7 +126,7 @@ class _Slots:
         self.beaten = int(time.monotonic() * BEATS / HEARTBEAT_S)
 
     def join(self) -> None:
-        """One after the other."""
+        """Register the slots one after the other."""
         told = self.told
         for number in range(told.slots):
             settings = WireSettings(handshake_timeout_ms=JOIN_S * 1000)
@@ -142,7 +141,7 @@ class _Slots:
             self.beat()
 
     def beat(self) -> None:
-        """A sign of life from those whose second is over: not all in step, as real slots are not."""
+        """Send a heartbeat for each slot whose second is over. Like real slots, they are not in step."""
         due = int(time.monotonic() * BEATS / HEARTBEAT_S)
         turns = {turn % BEATS for turn in range(max(self.beaten, due - BEATS), due)}
         self.beaten = due
@@ -155,7 +154,7 @@ class _Slots:
                     key.data.stream.send_buffers(beat)
 
     def listen(self, seconds: float) -> None:
-        """Hear and answer for so long."""
+        """Receive and answer messages for this time."""
         until = time.monotonic() + seconds
         while self.there and (left := until - time.monotonic()) > 0:
             for key, _ in self.selector.select(left):

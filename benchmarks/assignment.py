@@ -5,11 +5,11 @@
 
 A source feeds a keyed vertex through a hash exchange; both are rescaled by one half, at maximum parallelism 32768. The
 rows add up: keyed state; four split states of ten entries in each subtask; a union state of ten; ten channels with
-in-flight data at both ends of each exchange. What a subtask gets is made when it is asked for, so two times are shown:
-the assignment alone, and with what all subtasks get made, one after another. Flink makes all at once: the second is
-held against it. Flink's `StateAssignmentOperation` gets the same states in the same run where javac and Flink's jars
-can be had; else its figures are medians measured on 2 cores with Java 17. The quickest of several runs is shown, on
-both sides: the rest is what else the machine does.
+in-flight data at both ends of each exchange. A subtask's state is made when it is requested, so two times are shown:
+the assignment alone, and the assignment with the states of all subtasks. Flink makes all at once, so the second time
+is compared with Flink's. `StateAssignmentOperation` gets the same states in the same run if javac and Flink's jars are
+available; else its figures are medians measured on 2 cores with Java 17. The quickest of several runs is shown, on both
+sides, because other work on the machine only adds time.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def quickest_ms(work: Callable[[], object], times: int) -> float:
 
 
 def ours_ms(row: str, old: int, new: int, times: int) -> tuple[float, float]:
-    """Of the assignment alone, and with every subtask's restore made, one after another."""
+    """Return the milliseconds of the assignment alone, and with the states of all subtasks."""
     vertices = [AssignmentVertex("source", new, (SOURCE,)), AssignmentVertex("keyed", new, (KEYED,))]
     edges = [AssignmentEdge.of(0, 1, "hash")]
     found = states(row, old)
@@ -119,7 +119,7 @@ def ours_ms(row: str, old: int, new: int, times: int) -> tuple[float, float]:
 
 
 def flinks_ms() -> dict[str, tuple[float, ...]]:
-    """Row by row, in the same machine's Java; raises FlinkMissing."""
+    """Return Flink's milliseconds for each row, on the same machine. Raises FlinkMissing."""
     fetch()
     jobs = [f"{row},{old},{new},{times}" for row in ROWS for (old, new), times in zip(SIZES, FLINK_TIMES, strict=True)]
     lines = iter(run_java(JAVA, *jobs, options=("-Xmx8g",)).splitlines())

@@ -1,4 +1,4 @@
-"""How long a checkpoint takes while the job is back-pressured: aligned, aligned with a timeout, and unaligned.
+"""The duration of checkpoints under back pressure: aligned, aligned with a timeout, and unaligned.
 
     python -m benchmarks backpressure
     python -m benchmarks.backpressure --host lab --to build
@@ -51,7 +51,7 @@ FILL_S = 1.0
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured: the credits of a channel, and the checkpoints with each."""
+    """The sizes to measure: the credits of a channel, and the checkpoints with each."""
 
     lab_credits: tuple[int, ...] = (1, 4, 16, 64)
     spark_credits: tuple[int, ...] = (1, 4, 16, 32)
@@ -101,7 +101,7 @@ def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def queued_bytes(credits: int, batch_rows: int) -> int:
-    """What waits in all channels when they are full: every batch is divided among the receivers."""
+    """Return the bytes in all channels when they are full: every batch is divided among the receivers."""
     channels = EXCHANGES * PARALLELISM**2
     return channels * (credits + MAX_QUEUED_BUFFERS) * batch_rows // PARALLELISM * ROW_BYTES
 
@@ -110,7 +110,7 @@ def queued_bytes(credits: int, batch_rows: int) -> int:
 
 
 class SlowSink:
-    """A lab in which the sink's tasks, having taken a buffer, are busy with it for `LAB_BUSY_MS` of virtual time."""
+    """A lab in which a sink's task is busy with each buffer for `LAB_BUSY_MS` of virtual time."""
 
     def __init__(self, env: StreamEnvironment) -> None:
         self.lab = Lab(env)
@@ -118,12 +118,12 @@ class SlowSink:
         self._busy_until_ms: dict[str, int] = {}
 
     def run_until(self, condition: Callable[[], bool]) -> None:
-        """Go on until something is so."""
+        """Run until a condition holds."""
         while not condition():
             self._step()
 
     def only_the_sink_is_left(self) -> bool:
-        """Whether all channels are full."""
+        """Return True if all channels are full."""
         return self.lab.look.master.tasks.all_running and not self._possible()
 
     def _possible(self) -> list[Action]:
@@ -217,7 +217,7 @@ def measure(hosts: list[str], sizes: Sizes) -> Iterator[Measured]:
 
 
 def ratios(results: list[Measured]) -> pd.DataFrame:
-    """How many times as long a checkpoint took with the most bytes queued as with the fewest."""
+    """Return the duration with the most bytes queued as a multiple of that with the fewest."""
     frame = pd.DataFrame(results)
     ends = frame.sort_values("queued_bytes").groupby(["host", "mode"], sort=False)
     first, last = ends.first(), ends.last()

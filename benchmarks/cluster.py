@@ -1,10 +1,10 @@
 """W1 on a standalone cluster of this machine beside the same job on `local`, in turns.
 
 A master and three workers of one core each are started as the tests start them, and a session on their three executors;
-another process has a session on `local[3]`. The job is that of the throughput benchmark (a keyed sum, splitmix64 of the
-row number modulo 100,000 keys, a checkpoint a second), here as there with three subtasks of each vertex: the same work,
-cut into the same number of processes, for the same cores of the machine. What differs is who starts the Python workers,
-one JVM or three, and how the workers reach each other and the driver. The result is compared with the checksum.
+another process has a session on `local[3]`. The job is that of the throughput benchmark: a keyed sum over 100,000 keys,
+with a checkpoint a second. Both sides have three subtasks of each vertex, so the same number of processes shares the
+same cores. They differ in the JVMs that start the Python workers, one or three, and in the addresses of the workers and
+the driver. The result is compared with the checksum.
 
     python -m benchmarks cluster --rounds 4 --rows 100000000
 """
@@ -78,7 +78,7 @@ def environment(rows: int, directory: str, subtasks: int) -> StreamEnvironment:
 
 
 def side(master: str, subtasks: int) -> None:
-    """A session on `master`; for each line, a number of rows, a run, of which a line tells."""
+    """Start a session on `master`, run the job for each number of rows in the input, and print a line for each run."""
     is_local = master.startswith("local")
     cluster = session_settings() | {"spark.executor.cores": "1", "spark.executor.memory": "1g"}
     spark = create_session("W1", slots=subtasks, master=master, config={} if is_local else cluster)
@@ -109,7 +109,7 @@ def run(spark: Any, rows: int, directory: str, subtasks: int) -> dict[str, float
 
 
 class Side:
-    """A process that runs the job whenever it is told to."""
+    """A process that runs the job on request."""
 
     def __init__(self, name: str, master: str, subtasks: int) -> None:
         self.name, self.rows_per_s = name, list[float]()

@@ -6,7 +6,7 @@
 
 The acks are made beforehand, as they come off the wire; measured are the JobMaster's work for each, the finalizing,
 and the writing of the file. Two rows: one keyed handle in each subtask, and beside it an operator handle of 5 states.
-Flink's `CheckpointCoordinator` does the same in the same run where javac and Flink's jars can be had, warm; else its
+Flink's `CheckpointCoordinator` does the same in the same run where javac and Flink's jars are available, warm; else its
 figures are those measured before, on 2 idle cores with Java 17. Shown are medians, and the time on the processor, which
 a busy machine changes less: on both sides one thread does it all.
 """
@@ -68,7 +68,7 @@ def running_job(subtasks: int) -> JobMaster:
 
 
 def acks(row: str, subtasks: int, checkpoint_id: int) -> list[AcknowledgeCheckpoint]:
-    """What the subtasks say; nothing is shared between them, as nothing is that comes off a wire."""
+    """Return the acknowledgements of the subtasks. As on the network, they share no objects."""
     return [
         AcknowledgeCheckpoint(
             task=task_name(VERTEX, subtask),

@@ -1,4 +1,4 @@
-"""How many states a small job has, and how much processor time it takes to see them all: mode by mode, fault by fault.
+"""The number of states of a small job, and the processor time to explore them all, for each mode and each fault.
 
 The small job has two sources that may be held up by each other, and one task that counts by key and collects. The large
 one has two sources, a keyed exchange to two subtasks, and a sink. Each source has one row, so that a barrier stands in

@@ -34,7 +34,7 @@ COUNT = ValueStateDescriptor("count", pa.int64(), default=0)
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured: the rows of a batch, batches, and rows that come one by one."""
+    """The sizes to measure: the rows of a batch, batches, and rows that come one by one."""
 
     keys: int
     batch_rows: int = 65_536

@@ -3,14 +3,14 @@
     python -m benchmarks lab
     python -m benchmarks.lab --parallelism 2 8 --profile
 
-Each row of the first table is a lab made anew and run to its end: steps and seconds to the first completed checkpoint
-and to the end, steps per second, the same on the processor (which a busy machine changes less), and how long what a
-notebook shows of the end takes. The job is the README's, a row at a time; the first row is the tour's, ten flights at a
-time in two streams, one of them in windows. A step must not cost more as the job grows: the last column is what one
-costs at this parallelism, as a multiple of one at the first.
+Each row of the first table is a new lab that runs to its end. The columns are the steps and seconds to the first
+completed checkpoint and to the end, the steps per second, the same by processor time (which a busy machine changes
+less), and the time to show the last moment in a notebook. The job is the README's, a row at a time. The first row is
+the tour's job, ten flights at a time in two streams, one of them in windows. A step must not cost more as the job
+grows: the last column is the cost of a step as a multiple of that in the first row.
 
-Then one run of the README's job, in which nothing may grow but what it remembers: how long `back` and `moment` take
-after so many steps, and the memory that 10,000 steps take.
+Then one long run of the README's job, in which only its history may grow: the time of `back` and `moment` after a
+number of steps, and the memory of 10,000 steps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STEPS_PER_ROW = 4
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured: a row for each parallelism, and the rows that their sources have."""
+    """The sizes to measure: a row for each parallelism, and the rows of the sources."""
 
     parallelism: Sequence[int]
     rows: int
@@ -117,7 +117,7 @@ def tell(name: str, run: Measured, first: Measured | None = None) -> None:
 
 
 def long_run(looks: Sequence[int]) -> None:
-    """What a long run costs after so many steps each: in time, the later it is, and in memory."""
+    """Measure a long run after each of these numbers of steps: time and memory."""
     lab = Lab(job(2, looks[-1] // STEPS_PER_ROW))
     lab.look.moment()
     print("step          back 1 to 300 steps   moment     memory per 10,000 steps")
@@ -137,14 +137,14 @@ def long_run(looks: Sequence[int]) -> None:
 
 
 def took_ms(deed: Callable[[], object]) -> float:
-    """Milliseconds on the processor that it takes."""
+    """Return the milliseconds of processor time that a call takes."""
     began = time.process_time()
     deed()
     return (time.process_time() - began) * 1e3
 
 
 def memory_bytes() -> int:
-    """What the process holds at present."""
+    """Return the present memory of this process."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()

@@ -1,8 +1,8 @@
-"""How long a job on Spark stands still: a killed worker, a frozen one, a lost executor, another parallelism.
+"""The recovery time of a job on Spark after a killed worker, a frozen one, a lost executor, or a change of parallelism.
 
-A source of two splits counts by key without end, a checkpoint a second, at parallelism 2. Again and again a worker is
-killed, or frozen, or the parallelism changes; what is measured is from there until every source has read rows again, by
-the driver's clock. In between lie, from the trace,
+An endless job counts the rows of two splits by key, at parallelism 2, with a checkpoint a second. Again and again a
+worker is killed or frozen, or the parallelism changes. The time from there until every source has read rows again is
+measured by the driver's clock. The trace has the steps between:
 
     noticed     the driver knows (a closed connection, a missed heartbeat; for a rescale, the checkpoint is complete)
     left        the other workers have left
@@ -10,13 +10,13 @@ the driver's clock. In between lie, from the trace,
     running     all tasks have their state again
     rows        all sources have read rows
 
-Executors are three, with one slot each, and are killed or frozen (the JVM with all that it has started), below a
-`local-cluster` or a standalone cluster of a master and three workers. Two of the slots are the job's and one is spare;
-`executor-left` is of a job that is reactive and goes on with the two of three that are left. The next one is not
-disturbed before another has taken its place and is warm. `frozen-waits` has no spare slot: what is measured is mostly
-how long Spark takes to end the frozen executor (ten seconds) and to start another.
+There are three executors with one slot each, of a `local-cluster` or of a standalone cluster of a master and three
+workers. An executor is killed or frozen with all processes that it has started. The job has two of the slots, and one
+is spare. In `executor-left` the job is reactive, and continues with the two of three slots that are left. The next
+executor is disturbed only after a warm one has replaced the last. `frozen-waits` has no spare slot, so it measures
+mostly how long Spark takes to end the frozen executor (ten seconds) and to start another.
 
-`python -m benchmarks.recovery -- kill freeze` does only these; `KIT_RECOVERY_N` says how often.
+`python -m benchmarks.recovery -- kill freeze` runs only these cases; `KIT_RECOVERY_N` is the number of repetitions.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 def reads(job: SparkJob, epoch: int) -> bool:
-    """Whether every slot of this epoch has read rows."""
+    """Return True if every slot of this epoch has read rows."""
     driver = driver_of(job)
     rows = [count for (number, _), count in list(driver.slots.rows_read.items()) if number == epoch]
     return driver.master.epoch == epoch and bool(rows) and len(rows) == len(job.look.workers()) and all(rows)
 
 
 def measure(job: SparkJob, disturb: Callable[[], None], begins: str) -> Row:
-    """Do it, and see how long it takes until the next epoch reads; ms from the record `begins` or the deed."""
+    """Inject the fault; return the ms until the next epoch reads rows, from the record `begins` or from the fault."""
     driver = driver_of(job)
     epoch = driver.master.epoch
     checkpoints = len(job.checkpoints().query("status == 'COMPLETED'"))
@@ -120,7 +120,7 @@ KINDS = ("StopEpoch", "EpochEnded", "DeployTask", "AllTasksRunning", "JobRescale
 
 
 def joined_at(job: SparkJob, default: int) -> int:
-    """When the slots of the present epoch knew each other."""
+    """Return the time at which the slots of the present epoch were connected."""
     epoch = driver_of(job).slots.epoch
     return default if epoch is None else max(default, epoch.connected_ms)
 
@@ -158,7 +158,7 @@ def executor_frozen(job: SparkJob) -> Callable[[], None]:
 
 
 def executor_frozen_alone(job: SparkJob) -> Callable[[], None]:
-    """The same, of one that nobody else will end: Spark does."""
+    """Freeze an executor, and let Spark end it."""
     FROZEN.clear()
     return executor_frozen(job)
 
@@ -168,7 +168,7 @@ FROZEN: list[int] = []
 
 
 def end_frozen() -> None:
-    """End what was frozen, so that another executor takes its place."""
+    """End the frozen processes, so that another executor takes their place."""
     signal_all(FROZEN, signal.SIGKILL)
     FROZEN.clear()
 
@@ -191,7 +191,7 @@ def await_executors(job: SparkJob) -> None:
 
 
 def void(_: object) -> None:
-    """Nothing more."""
+    """Do nothing."""
 
 
 Disturb = Callable[[SparkJob], Callable[[], None]]
@@ -199,8 +199,9 @@ Disturb = Callable[[SparkJob], Callable[[], None]]
 
 @dataclass(frozen=True)
 class Case:
-    """What is done on which cluster, and by default how often; `begins` is the record from which is counted, "" for the
-    deed itself.
+    """A fault, its cluster, and the default number of repetitions.
+
+    Times count from the record `begins`, or from the fault itself if it is "".
     """
 
     disturb: Disturb
@@ -212,7 +213,7 @@ class Case:
 
     @property
     def parallelism(self) -> int:
-        """How wide the job is."""
+        """Return the job's parallelism."""
         return EXECUTORS if self.reactive else PARALLELISM
 
 
@@ -260,7 +261,7 @@ def main() -> int:
 
 @contextmanager
 def session(cluster: str, executors: int) -> Iterator[SparkSession]:
-    """A session on this machine, or on a cluster of so many executors with a slot each."""
+    """Create a session on this machine, or on a cluster with this number of executors of one slot."""
     settings = session_settings() | {"spark.executor.cores": "1", "spark.cores.max": str(executors)}
     with tempfile.TemporaryDirectory() as directory:
         if cluster == "standalone":

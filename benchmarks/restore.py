@@ -4,15 +4,14 @@
     python -m benchmarks.restore --keys 1000000 --runs 9
 
 Two subtasks write a checkpoint: a sum and a count for each int64 key, keys spread over 64 bits. Three subtasks, one
-after the other, read the key groups that are theirs and build their state: from the first byte read until a batch can
-be folded in. Beside it pyarrow reads the same rows (key, sum, count) from one Parquet file into a table, written with
-its default settings and, as the faster of its ways, neither encoded nor compressed.
+after the other, read their key groups and build their state: from the first byte read until a batch can be folded in.
+Then pyarrow reads the same rows (key, sum, count) from one Parquet file into a table. The file is written with the
+default settings, and also neither encoded nor compressed, which is faster to read.
 
-That is fair to both: the same rows in the same order, files in the page cache, one thread, whose processor time is
-taken, and runs that take turns, each in a process of its own: a restore is the first that a worker does, with memory
-that it has to ask the system for. A restore does more: it checks every
-byte's checksum and every key's group, and what it ends with is an index in which a key is found, not columns alone. At
-the end the restored state is held against what was written.
+Both read the same rows in the same order from the page cache, in one thread, whose processor time is measured. Runs
+alternate, each in a process of its own, because a restore is the first thing that a worker does, with memory that the
+system still has to provide. A restore does more than Parquet: it checks every byte's checksum and every key's group,
+and builds an index of the keys. At the end the restored state is compared with the state that was written.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ TOTALS = ReducingStateDescriptor(
 
 
 def spread_keys(count: int) -> np.ndarray:
-    """As many keys, anywhere in 64 bits."""
+    """Return this number of keys, spread over 64 bits."""
     return (np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
 
 
@@ -71,7 +70,7 @@ def filled(groups: KeyGroupRange, keys: np.ndarray, numbers: np.ndarray) -> Heap
 def checkpoint(
     storage: CheckpointStorage, location: CheckpointLocation, keys: np.ndarray
 ) -> list[KeyGroupsStateHandle]:
-    """Written by two subtasks."""
+    """Write the checkpoint of two subtasks."""
     groups, handles = key_groups(keys, MAX_PARALLELISM), []
     for own in key_group_partitions(MAX_PARALLELISM, BEFORE):
         numbers = np.flatnonzero((groups >= own.start) & (groups <= own.end))
@@ -84,7 +83,7 @@ def checkpoint(
 
 
 def restored(storage: CheckpointStorage, handles: list[KeyGroupsStateHandle]) -> list[HeapKeyedStateBackend]:
-    """What three subtasks hold after a restore."""
+    """Return the state of three subtasks after a restore."""
     backends = []
     for own in key_group_partitions(MAX_PARALLELISM, AFTER):
         backend = HeapKeyedStateBackend(pa.int64(), own, MAX_PARALLELISM)
@@ -96,12 +95,12 @@ def restored(storage: CheckpointStorage, handles: list[KeyGroupsStateHandle]) ->
 
 
 def read_parquet(path: str) -> int:
-    """All rows, into memory; how many they are."""
+    """Read all rows into memory; return their number."""
     return len(pq.read_table(path, use_threads=False))
 
 
 def rows(backends: list[HeapKeyedStateBackend]) -> pa.Table:
-    """What they hold, in the order of their slots."""
+    """Return the rows of the backends, in the order of their slots."""
     tables = []
     for backend in backends:
         table = backend.table(TOTALS)
@@ -112,20 +111,20 @@ def rows(backends: list[HeapKeyedStateBackend]) -> pa.Table:
 
 
 def written(keys: np.ndarray) -> pa.Table:
-    """What the restored state is to be."""
+    """Return the rows of the state that was written."""
     numbers = np.arange(len(keys))
     return pa.table({"key": keys, "total": numbers % 1_000, "n": np.ones_like(numbers)})
 
 
 def sum_of(table: pa.Table) -> list[int]:
-    """The same for the same rows in any order."""
+    """Return a checksum that does not depend on the order of the rows."""
     key, total, n = (table[name].to_numpy().view(np.uint64) for name in ("key", "total", "n"))
     mixed = (key ^ (total * np.uint64(0xD6E8FEB86659FD93)) ^ (n << np.uint64(40))) * np.uint64(0x9E3779B97F4A7C15)
     return [len(table), int((mixed ^ (mixed >> np.uint64(32))).sum())]
 
 
 class Took(NamedTuple):
-    """Seconds of the processor: others on the machine make less of a difference to these than to the clock's."""
+    """Seconds of processor time, which other work on the machine changes less than the time by the clock."""
 
     own: float
     system: float
@@ -133,7 +132,7 @@ class Took(NamedTuple):
 
     @property
     def both(self) -> float:
-        """What counts."""
+        """Return the sum of both."""
         return self.own + self.system
 
     def __str__(self) -> str:
@@ -141,7 +140,7 @@ class Took(NamedTuple):
 
 
 def took(work: Callable[[], object]) -> Took:
-    """In a process of its own."""
+    """Measure in a separate process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         return process.submit(_timed, work).result()
 
@@ -160,7 +159,7 @@ def times(seconds: dict[str, float], name: str) -> float:
 
 
 def main() -> int:
-    """Prints the times of each turn, and the ratios of the medians; 1 when what was restored is something else."""
+    """Print the times of each turn and the ratios of the medians; return 1 if the restored state is wrong."""
     arguments = options(__doc__)
     arguments.add_argument("--keys", type=int, default=KEYS)
     arguments.add_argument("--runs", type=int, default=RUNS)

@@ -1,14 +1,14 @@
-"""What a checkpoint costs as a job grows: a lab of up to 1,000 subtasks, a driver of up to 10,000 simulated slots.
+"""The cost of a checkpoint as a job grows: a lab of up to 1,000 subtasks, a driver of up to 10,000 simulated slots.
 
     python -m benchmarks scale
     python -m benchmarks.scale --lab 1000
     python -m benchmarks.scale --slots 10000
 
-The lab's job: sources, a keyed exchange from each to each, sums, half of the subtasks in either vertex. It makes three
-checkpoints (one when it is large); the last is told of. The driver is the real one, with its sockets, threads, files
-and trace; its slots are those of `benchmarks._simulated_slots`, in another process on the same machine, two tasks in
-each. It makes five checkpoints, one after another; the median is told of. Each size has a process, and so the memory,
-of its own.
+The lab's job has sources, a keyed exchange from each to each, and sums, with half of the subtasks in either vertex. It
+takes three checkpoints (one if it is large), and the last is reported. The driver is the real one, with its sockets,
+threads, files and trace. Its slots are those of `benchmarks._simulated_slots`, in another process on the same machine,
+with two tasks each. It takes five checkpoints, one after another, and the median is reported. Each size has a separate
+process, and so separate memory.
 """
 
 from __future__ import annotations
@@ -71,24 +71,24 @@ def keyed_sums(parallelism: int, directory: str, rows: int) -> StreamEnvironment
 
 
 def peak_mb() -> float:
-    """Of this process, so far."""
+    """Return the peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def metadata_kb(path: str) -> float:
-    """Of a checkpoint on the disk."""
+    """Return the size of a checkpoint's `_metadata` on the disk."""
     return (Path(path) / "_metadata").stat().st_size / 1e3
 
 
 class Lines:
-    """What is known so far is printed, a piece at a time, so that a run that does not end has told of itself."""
+    """Prints partial results, a piece at a time, so that a run that does not end is reported too."""
 
     def __init__(self, **first: Any) -> None:
         self.began_s = time.perf_counter()
         self.tell(**first)
 
     def tell(self, **known: Any) -> None:
-        """Some more cells of the row."""
+        """Print more cells of the row."""
         print(json.dumps(known), flush=True)
 
     def lap_s(self) -> float:
@@ -172,7 +172,7 @@ def measure_driver(slots: int) -> None:
 
 
 def row_of(kind: str, size: int) -> dict[str, Any]:
-    """The cells that a process of its own tells of; `ended` is empty when all went well."""
+    """Return the cells that a separate process reports; `ended` is empty if it succeeded."""
     command = [sys.executable, "-m", "benchmarks.scale", f"--measure-{kind}", str(size)]
     row: dict[str, Any] = {}
     with tempfile.TemporaryFile("w+") as errors:
@@ -192,7 +192,7 @@ def row_of(kind: str, size: int) -> dict[str, Any]:
 
 
 def table(kind: str, sizes: list[int]) -> int:
-    """A row for each size; returns how many did not end well."""
+    """Print a row for each size; return the number of sizes that failed."""
     rows: list[dict[str, Any]] = []
     for size in sizes:
         print(f"{kind} {size} ...", file=sys.stderr, flush=True)
@@ -202,7 +202,7 @@ def table(kind: str, sizes: list[int]) -> int:
 
 
 def main() -> int:
-    """Returns how many sizes did not end well."""
+    """Return the number of sizes that failed."""
     parser = options(__doc__)
     parser.add_argument("--lab", type=int, nargs="*", help="subtasks")
     parser.add_argument("--slots", type=int, nargs="*", help="simulated slots")

@@ -43,7 +43,7 @@ TOTALS = ReducingStateDescriptor(
 
 @dataclass(frozen=True)
 class Run:
-    """What one snapshot cost; `others` are the cores that other processes took meanwhile."""
+    """The cost of one snapshot; `others` are the cores that other processes took meanwhile."""
 
     sync_ms: float
     async_s: float
@@ -101,7 +101,7 @@ def new_backend() -> HeapKeyedStateBackend:
 
 
 def seconds_of_others() -> float:
-    """The processor time that all other processes have taken, where Linux tells; else 0."""
+    """The processor time that all other processes have taken, where Linux reports it; else 0."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0.0

@@ -1,6 +1,8 @@
-"""How quickly the stepper answers: from a click to the picture, from a step of a lab to the page, and from opening a
-run to its first picture; whether the space-time diagram keeps up with the screen while it is moved; and how long
-JupyterLab takes to open the explorer of a large job, from running the cell to the painted app.
+"""The response times of the stepper, the space-time diagram and the explorer.
+
+Measured are the times from a click to the picture, from a step of a lab to the page, and from opening a run to its
+first picture; the frames of the space-time diagram while it is moved; and the time from running a cell in JupyterLab to
+the painted explorer of a large job.
 
 The page is the widget's own module with a model that stands in for Jupyter's, in a browser without a display. A
 picture counts when it has been painted: a task posted in the animation frame runs after that. So a step waits for the
@@ -44,7 +46,7 @@ LIMITS_MS = {"20 subtasks": 20, "200 subtasks": 50, "alive": 50, "first": 1_000,
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured: vertices and subtasks of the labs, clicks, frames, and the records of a trace."""
+    """The sizes to measure: vertices and subtasks of the labs, clicks, frames, and the records of a trace."""
 
     labs: tuple[tuple[int, int], ...] = ((4, 5), (4, 50))
     steps: int = 60
@@ -196,7 +198,7 @@ def page_of(stepper: Stepper, folder: Path) -> Path:
 
 
 def ms(deed: Callable[[], Any]) -> tuple[float, Any]:
-    """How long it takes on the processor, and what it gives."""
+    """Call a function; return its milliseconds of processor time, and its result."""
     began = time.process_time()
     result = deed()
     return (time.process_time() - began) * 1e3, result
@@ -216,7 +218,7 @@ def tell(what: str, took_ms: float, limit_ms: float, more: str = "") -> bool:
 
 
 def of_a_lab(page: Page, folder: Path, vertices: int, parallelism: int, sizes: Sizes) -> list[bool]:
-    """A lab after its first checkpoint: opened, stepped through, played, gone on with."""
+    """Measure a lab after its first checkpoint: open it, step through it, play it, continue it."""
     name = f"{vertices * parallelism} subtasks"
     lab = Lab(job(vertices, parallelism), seed=1)
     lab.run_until(checkpoint=1)
@@ -291,7 +293,7 @@ def of_the_explorer(page: Page, folder: Path, times: int) -> list[bool]:
 
 
 def main() -> int:
-    """Returns how many of the limits are not kept; at the smallest size they do not count."""
+    """Return the number of limits that are exceeded; at the smallest size they do not count."""
     given = options(__doc__).parse_args()
     sizes = SMALLEST if given.smallest else Sizes()
     within: list[bool] = []

@@ -1,10 +1,10 @@
-"""Idle jobs: what waiting for rows costs, and how long checkpoints take meanwhile.
+"""Idle jobs: the cost of waiting for rows, and the duration of checkpoints meanwhile.
 
     python -m benchmarks waiting
     python -m benchmarks.waiting --seconds 30 --checkpoints 50 --on threads
 
 Twelve files are tailed, at parallelism 1 to 4, first by slots that are threads of this process, then by Spark's
-workers. Nothing is written any more once every line is read. `idle` is the processor time from then on, in percent of
+workers. Once every line is read, nothing more is written. `idle` is the processor time from then on, in percent of
 one core, with a checkpoint every 10 s: of the driver, of all slots, and of Spark's JVM. Threads count as the driver's.
 `checkpoints` are their durations while the readers wait. `in a read` are the durations while each read of a source
 sleeps for 200 ms.

@@ -33,7 +33,7 @@ ROUTES = [Route(DATA, 0, 1), Route(REPLY, 1, 0)]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is sent."""
+    """The sizes to send."""
 
     rows: int = 200_000_000
     round_trips: int = 3_000

@@ -1,13 +1,13 @@
 """A master hook that keeps an external log in step with a job's checkpoints.
 
-    python -m examples.external_log            in the lab, where a worker is killed on the way
-    python -m examples.external_log --spark    the same job on Spark
+    python -m examples.external_log            runs in the lab, and kills a worker on the way.
+    python -m examples.external_log --spark    runs the same job on Spark.
 
-Some things that belong to a job's checkpoints are outside of it: the position in an external log, a reader group of
-another system, an entry in a catalogue. A master hook is called when a checkpoint begins, and gives a value that is
-stored with it; after a failure it is given that value back. Here the log is a file of lines. Each checkpoint adds
-one, and the position behind that line is the hook's state: when the job goes back to a checkpoint, whatever came after
-it is cut off again. So the log tells of each checkpoint once, however often the job fails.
+Some state that belongs to a job's checkpoints is outside the job: the position in an external log, a reader group of
+another system, an entry in a catalogue. A master hook is called when a checkpoint begins, and returns a value that is
+stored with it. After a failure, the hook receives that value again. Here the log is a file of lines. Each checkpoint
+adds a line, and the position behind it is the hook's state. When the job is restored from a checkpoint, all later lines
+are cut off. So the log has each checkpoint once, however often the job fails.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ class ExternalLog:
         return self._write(f"checkpoint {checkpoint_id}")
 
     def restore_checkpoint(self, checkpoint_id: int, value: int | None) -> None:
-        """The job goes back to this checkpoint: cut off what was written after it."""
+        """Cut off the lines that were written after this checkpoint, from which the job is restored."""
         with self.path.open("r+") as log:
             log.truncate(value or 0)
 
     def reset(self) -> None:
-        """The job begins from nothing: so does the log."""
+        """Empty the log, because the job starts without a checkpoint."""
         self.path.write_text("")
 
     def close(self) -> None:
-        """The job is over."""
+        """Do nothing: the job has ended."""
         self._write("the job is over")
 
     def lines(self) -> list[str]:
-        """What the log says."""
+        """Return the lines of the log."""
         return self.path.read_text().splitlines()
 
 

@@ -1,14 +1,15 @@
-"""Everything that may befall a running job, brought about from outside, and the output compared with pandas.
+"""Faults of a running job, injected from outside, with its output compared with pandas.
 
-    python -m examples.faults                            all of them, some five minutes
-    python -m examples.faults "a worker is killed" ...   some of them
+    python -m examples.faults                            injects all of them, in some five minutes.
+    python -m examples.faults "a worker is killed" ...   injects some of them.
 
-Starts a standalone Spark cluster on this machine (a master and two workers, with `spark-class`), runs a job on it for
-each fault, and lets that befall the job once two checkpoints are complete: with signals, limits of the system, Spark's
-own pages, a socket that is shut in the hands of its process, and functions that misbehave. Of the kit only what
-`docs/` describes is used. Prints a line for each: what was done, how long it took until the job went on (all tasks
-running in a new epoch; where none is needed, another checkpoint complete), and whether the output is that of pandas.
-Ends with status 1 when one is not. Linux; two faults need more: `cc` for the slow disk, the right to trace for links.
+The script starts a standalone Spark cluster on this machine (a master and two workers, with `spark-class`). It runs a
+job on it for each fault, and injects the fault once two checkpoints are complete: with signals, limits of the system,
+Spark's own pages, sockets closed from outside, and functions that misbehave. It uses only what `docs/` describes of the
+kit. It prints a line for each fault: what was done, the time until the job had recovered, and whether the output equals
+that of pandas. A job has recovered when all tasks run in a new epoch or, where none is needed, when another checkpoint
+is complete. The exit status is 1 if an output differs. Linux only. Two faults need more: `cc` for the slow disk, and
+the right to trace processes for links.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def write_input(path: Path) -> pd.DataFrame:
 
 
 def work(order: str, pause_s: float, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A function of a user's: takes its time, and once, when it is ordered to, misbehaves."""
+    """A slow user function, which misbehaves once on request."""
     time.sleep(pause_s)
     try:
         os.rename(order, f"{order}.done")  # one of the subtasks is the first
@@ -128,7 +129,7 @@ def totals(
 
 
 def is_equal(place: Path, expected: pd.DataFrame) -> bool:
-    """Whether what was published is what pandas has."""
+    """Return True if the published rows equal those of pandas."""
     parts = [pq.read_table(part).to_pandas() for part in (place / "out").glob("part-*.parquet")]
     found = pd.concat(parts).set_index("key").sort_index()[["total", "n"]]
     return found.to_numpy().tolist() == expected.to_numpy().tolist()
@@ -239,7 +240,7 @@ def kill_worker(run: Run) -> None:
 
 
 def freeze_worker(run: Run) -> None:
-    """SIGSTOP of a Python worker, for ever."""
+    """Send SIGSTOP to a Python worker, and never continue it."""
     os.kill(run.job.look.workers()[0], signal.SIGSTOP)
 
 
@@ -275,7 +276,7 @@ def cancel_stage(run: Run) -> None:
 
 
 def cut(one: int, other: int) -> None:
-    """Shut the TCP connection between two processes, behind their backs."""
+    """Close the TCP connection between two processes from outside."""
     (file,) = {mine: at for mine, at in connections(one) if (mine[1], mine[0]) in dict(connections(other))}.values()
     taken = ctypes.CDLL(None, use_errno=True).syscall(438, os.pidfd_open(one), file, 0)  # pidfd_getfd
     if taken < 0:
@@ -297,12 +298,12 @@ def connections(pid: int) -> Iterator[tuple[tuple[str, str], int]]:
 
 
 def cut_between_slots(run: Run) -> None:
-    """Shut the connection of the two workers."""
+    """Close the connection between the two workers."""
     cut(*run.job.look.workers().values())
 
 
 def cut_to_driver(run: Run) -> None:
-    """Shut the connection of a worker to this process."""
+    """Close the connection of a worker to this process."""
     cut(run.job.look.workers()[0], os.getpid())
 
 
@@ -331,14 +332,14 @@ def order(misdeed: str, run: Run) -> None:
 
 
 def await_failures(job: SparkJob, number: int) -> None:
-    """Until so many checkpoints have failed."""
+    """Wait until this number of checkpoints has failed."""
     while (job.checkpoints()["status"] == "FAILED").sum() < number:
         assert not job.ended, "the job ended before so many checkpoints failed"
         time.sleep(0.05)
 
 
 class Fault(NamedTuple):
-    """A fault: what is done, and whether it takes a new epoch to go on."""
+    """A fault: its injection, and whether recovery needs a new epoch."""
 
     name: str
     done: str
@@ -370,7 +371,7 @@ DRIVER = "the driver dies"
 
 
 def suffer(fault: Fault, cluster: Cluster, spark: SparkSession, place: Path) -> float:
-    """Run a job and let the fault befall it; returns after how many seconds it went on."""
+    """Run a job and inject the fault; return the seconds until it had recovered."""
     wire = WireSettings(unix_sockets=False)  # so that links are TCP connections
     settings = DriverSettings(start_timeout_s=fault.start_timeout_s, kill_ms=500, wire=wire)
     env = totals(place, fault.timeout_ms) if fault.restarts else totals(place, fault.timeout_ms, 1_000, 3 * BATCH_S)
@@ -390,14 +391,14 @@ def suffer(fault: Fault, cluster: Cluster, spark: SparkSession, place: Path) -> 
 
 
 def await_checkpoint(job: SparkJob, least: int) -> None:
-    """Until this one, or a later one, is complete."""
+    """Wait until this checkpoint, or a later one, is complete."""
     while not ((found := job.checkpoints())["status"].eq("COMPLETED") & (found["id"] >= least)).any():
         assert not job.ended, f"the job ended before checkpoint {least} was complete"
         time.sleep(0.02)
 
 
 def kill_a_driver(cluster: Cluster, place: Path) -> float:
-    """A process drives the job and is killed; another goes on with it. Returns how long that took, with its start."""
+    """Kill the process of a driver, and resume its job in another. Return the seconds, including the start."""
     command = [sys.executable, "-m", "examples.faults", "--drive", cluster.url, str(place)]
     first = subprocess.Popen(command, start_new_session=True)
     while len(list(place.glob("checkpoints/*/chk-*/_metadata"))) == 0:
@@ -416,7 +417,7 @@ def kill_a_driver(cluster: Cluster, place: Path) -> float:
 
 
 def drive(url: str, place: Path, *, recover: bool) -> None:
-    """What the processes do that are drivers for the last fault."""
+    """Run the job as its driver, in a process for the last fault."""
     config = {"spark.driver.host": HOST, "spark.executor.memory": "512m", "spark.ui.enabled": "false"}
     config |= {"spark.executorEnv.PYTHONPATH": str(Path(kit.__file__).parents[1])}
     with SparkJob(totals(place), create_session("driver", master=url, config=config), recover=recover) as job:
@@ -427,7 +428,7 @@ def drive(url: str, place: Path, *, recover: bool) -> None:
 
 
 def compile_slow_disk(place: Path) -> Path | None:
-    """What makes a disk slow; None without a compiler."""
+    """Compile the library that makes a disk slow; return None without a compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         return None
@@ -437,7 +438,7 @@ def compile_slow_disk(place: Path) -> Path | None:
 
 
 def main(names: list[str]) -> int:
-    """Let the named faults, or all, befall a job each; status 1 when an output differs."""
+    """Inject the named faults, or all, each into its own job; return 1 if an output differs."""
     unknown = sorted(set(names) - {fault.name for fault in FAULTS} - {DRIVER})
     if unknown:
         raise SystemExit(f"no fault is called {unknown[0]!r}; there are {', '.join(each.name for each in FAULTS)}")

@@ -1,1 +1,1 @@
-"""What make calls besides the kit itself: setting up, and writing environment.yml."""
+"""The scripts that make calls: they set up the environment, and write generated files."""

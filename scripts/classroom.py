@@ -5,8 +5,8 @@
     build/classroom/courses/<lab>/autograded/   what nbgrader made of it; feedback/ is what a student gets back
 
 Prints the points of each answer, check by check, and the seconds. Ends in an error if a right answer does not get all
-points, if a wrong one passes its check or is told something else, or if a cheat gets a point. Labs are graded side by
-side.
+points, if a wrong answer passes its check or receives another message, or if a cheat gets a point. Labs are graded in
+parallel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Write environment.yml (conda, Binder) from uv.lock: the same versions, by another door.
+"""Write environment.yml (conda, Binder) from uv.lock: the same versions.
 
-Conda brings Python and Java; everything else comes through pip, pinned as the lock has it for Python 3.11 on Linux.
+Conda brings Python and Java. Everything else is installed by pip, pinned to the versions of the lock for Python 3.11 on
+Linux.
 Run by `make lock`; tests/house/test_environment.py compares the two.
 """
 

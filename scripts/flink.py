@@ -1,4 +1,4 @@
-"""Apache Flink's own classes, for what is held against them: its jars, and small Java programs beside them.
+"""Apache Flink's own classes, for comparisons: its jars, and small Java programs that use them.
 
 `scripts/setup.sh flink` fetches the jars; FLINK_VERSION chooses another version than the default.
 """
@@ -16,7 +16,7 @@ BUILD = ROOT / "build" / f"flink-{VERSION}"
 
 
 class FlinkMissing(Exception):
-    """There is no javac, or Flink's jars cannot be had; the text is one line."""
+    """javac or Flink's jars are missing; the message is one line."""
 
 
 def fetch() -> None:

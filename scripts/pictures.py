@@ -1,5 +1,6 @@
-"""The pictures of the README and the guide, made from the real thing: the explorer in JupyterLab, its answers to five
-questions of a new user, and the path of a barrier as a film.
+"""The pictures of the README and the guide, made from real runs.
+
+They show the explorer in JupyterLab, its answers to five questions of a new user, and the path of a barrier as a film.
 
     python -m scripts.pictures                  writes docs/explorer-*.png and docs/barrier.gif
     python -m scripts.pictures questions        writes docs/explorer-question-*.png only
@@ -127,7 +128,7 @@ def _all(shots: list[Image.Image]) -> Image.Image:
 
 
 def _part(page: Page) -> dict[str, float]:
-    """What of the page the film shows: the words of the step, the JobMaster and the stage."""
+    """Return the part of the page that the film shows: the step's text, the JobMaster and the stage."""
     top, bottom = (page.locator(name).first.bounding_box() for name in (".kit-words", ".kit-stage-side svg.kit-stage"))
     assert top is not None
     assert bottom is not None

@@ -1,1 +1,1 @@
-"""How long a savepoint of Flink takes to become Arrow, beside Flink itself: `python -m benchmarks savepoint`."""
+"""The time to read a savepoint of Flink to Arrow, beside Flink itself: `python -m benchmarks savepoint`."""

@@ -5,8 +5,8 @@
 
 Flink writes the savepoint and reads it in a job on a cluster in one process, as its State Processor API does: it
 restores the state to a backend, walks the backend's keys, and reads the value of each. The kit opens the same file
-again each time. The quickest of several runs is shown, on both sides: the rest is what else the machine does. `stream`
-holds one key group at a time; memory is what Arrow and numpy allocate at most (`tracemalloc` and Arrow's pool).
+again each time. The quickest of several runs is shown, on both sides, because other work on the machine only adds time.
+`stream` holds one key group at a time. Memory is the most that Arrow and numpy allocate (`tracemalloc`, Arrow's pool).
 """
 
 from __future__ import annotations

@@ -6,6 +6,6 @@
     python -m benchmarks.throughput --frames                 # W1 over Parquet files and over DataFrames
     KIT_PROFILE=/tmp python -m benchmarks.throughput.kit_jobs W5 4000000 /tmp/w5    # a profile of each slot
 
-`workloads.py` says what is computed, `peers.py` who computes it, and a file for each of them how. Peers take turns,
-each in an environment that is set up for it below a cache directory (`--cache`, or KIT_BENCH_CACHE).
+`workloads.py` defines the computations, `peers.py` the systems, and one file for each of these its programs. Peers
+alternate, each in an environment that is set up for it below a cache directory (`--cache`, or KIT_BENCH_CACHE).
 """

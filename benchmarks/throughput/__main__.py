@@ -33,7 +33,7 @@ _COST_CASES = {
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """What was asked for."""
+    """Parse the arguments."""
     parser = options(about.__doc__, "benchmarks throughput")
     parser.add_argument("--workloads", type=_names_of(workloads.NAMES), default=list(workloads.NAMES))
     parser.add_argument("--peers", type=_names_of(PEERS), default=list(PEERS))
@@ -62,7 +62,7 @@ def _names_of(known: Sequence[str] | dict[str, Peer]):  # type: ignore[no-untype
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures, and prints the table; 1 when a result was wrong or the kit did not run."""
+    """Measure, and print the table; return 1 if a result was wrong or the kit failed."""
     given = parsed(arguments)
     given.cache = given.cache.absolute()
     if given.checkpoint_cost:
@@ -85,12 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def failed(standing: Standing) -> bool:
-    """Whether the kit did not come through, or somebody's result was wrong."""
+    """Return True if the kit failed, or if any result was wrong."""
     return KIT in standing.without or any("checksum" in why for why in standing.without.values())
 
 
 def set_up(peers: Sequence[Peer], cache: Path) -> list[Peer]:
-    """Those that can be set up; of the others the reason is said."""
+    """Return the peers that can be set up; print the reason for the others."""
     there = []
     for peer in peers:
         try:
@@ -102,7 +102,7 @@ def set_up(peers: Sequence[Peer], cache: Path) -> list[Peer]:
 
 
 def checkpoint_cost(given: argparse.Namespace) -> int:
-    """What checkpoints every second cost the kit, synced and not, against runs without that take turns with them."""
+    """Measure the kit with a checkpoint every second, synced and not, and without; the runs alternate."""
     kit = PEERS[KIT]
     for workload in [name for name in given.workloads if name in COST_GOALS]:
         rows = given.rows or kit.rows(workload, given.seconds)

@@ -1,6 +1,6 @@
 """The workloads as dataflows of bytewax: two processes, recovery on, a snapshot every second.
 
-Rows are worked out by numpy, a thousand or so at a time, and go on as pairs of a key and a value, as bytewax has them;
+Rows are computed by numpy, a thousand or so at a time, and continue as pairs of a key and a value, as bytewax has them;
 keys are strings there. What comes out is summed up by the sink. Joins and windows of event time are left out: its
 operators for them call a Python function for each row like those measured here. Timed is from the first row until both
 processes have ended.

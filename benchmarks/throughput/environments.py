@@ -1,7 +1,7 @@
-"""Where peers run: an environment for each below a cache directory, made once, with what the package index has.
+"""The environments of the peers: one for each below a cache directory, made once, from the package index.
 
-Whatever cannot be made raises `PeerError` with the reason in one line. A directory is renamed into place when all of it
-is there, so what was broken off is made anew.
+An environment that cannot be made raises `PeerError` with the reason in one line. A directory is renamed into place
+when it is complete, so an interrupted one is made again.
 """
 
 from __future__ import annotations

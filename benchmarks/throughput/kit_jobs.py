@@ -2,9 +2,10 @@
 
     python -m benchmarks.throughput.kit_jobs W1 100000000 /tmp/somewhere [INTERVAL_MS]
 
-Timed is from all tasks running until the input has been processed: W1 and W1r until its last split has been read, for
-they tell their totals at the end (not timed with any peer); the others until the barrier of the last checkpoint, which
-follows the last row, has come through. KIT_PROFILE=directory leaves a profile of the thread of each slot's tasks there.
+The time runs from all tasks running until the input has been processed. For W1 and W1r, which emit their totals at the
+end (not timed for any system), that is when the last split has been read. For the others, it is when the sink has the
+barrier of the last checkpoint, which follows the last row. KIT_PROFILE=directory writes a profile of the thread of each
+slot's tasks there.
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ WORD = pa.dictionary(pa.int32(), pa.string())
 
 
 def _words(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The words of all lines. Each is numbered with the blank behind it, which only the distinct ones are rid of: so no
-    word is copied.
+    """Return the words of all lines.
+
+    Each is numbered with the blank behind it, which is removed from the distinct words only, so no word is copied.
     """
     lines = pa.concat_arrays([batch.column(0), pa.array([""])])
     text = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), " ").buffers()[2]
@@ -194,7 +196,7 @@ def environment(
 
 
 def result_checksum(workload: str, result: Any) -> int:
-    """Of what the job's output holds."""
+    """Return the checksum of the job's output."""
     if workload == "W2":
         return workloads.word_checksum(dict(zip(result["word"].tolist(), result["n"].tolist(), strict=True)))
     if workload in TOTALS:
@@ -203,7 +205,7 @@ def result_checksum(workload: str, result: Any) -> int:
 
 
 def measure(workload: str, rows: int, directory: Path, texts: list[Path], interval_ms: int = 1_000) -> Measured:
-    """One run in the session there is."""
+    """Measure one run in the present session."""
     env = environment(workload, rows, str(directory), texts, interval_ms)
     with SparkJob(env, create_session("throughput", slots=PARALLELISM)) as job:
         job.start()
@@ -216,7 +218,7 @@ def measure(workload: str, rows: int, directory: Path, texts: list[Path], interv
 
 
 def _is_end(record: Any, workload: str) -> bool:
-    """Whether a reader is told that there is no more to read, or else that a barrier has come through."""
+    """Return True for the record that ends the time: the last split has been read, or a barrier has arrived."""
     if workload in ("W1", "W1r"):
         return record.kind == "OperatorEventToTask" and record.data["payload"]["kind"] == NO_MORE_SPLITS
     return record.kind == "BarrierAligned" and not record.machine.startswith("rows")

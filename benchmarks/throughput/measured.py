@@ -1,8 +1,8 @@
-"""What a run comes to, and the command line that all peers have: they say it as a line of JSON, their last one.
+"""The result of a run, and the command line that all peers have: they print the result as JSON in their last line.
 
     PEER WORKLOAD ROWS DIRECTORY [INTERVAL_MS]
 
-A peer runs a tenth of the rows first, so that what is compiled or cached at run time is; then all, which is measured.
+A peer first runs a tenth of the rows, to compile and to fill caches. Then it runs all of them, which is measured.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PeerError(Exception):
 
 
 def read(output: str) -> Measured:
-    """What a peer said last; raises PeerError when that is something else."""
+    """Parse the last line of a peer. Raises PeerError if it is not a result."""
     for line in reversed(output.strip().splitlines()):
         if line.startswith('{"rows"'):
             return Measured(**json.loads(line))
@@ -51,7 +51,7 @@ def read(output: str) -> Measured:
 
 
 def check(measured: Measured, workload: str) -> None:
-    """Raise PeerError unless what came out is what had to."""
+    """Raise PeerError if the checksum is not the expected one."""
     right = workloads.expected(workload, measured.rows)
     if measured.checksum & (1 << 64) - 1 != right:
         raise PeerError(

@@ -1,8 +1,8 @@
-"""What W1 costs in numpy alone: no exchange, no state that can be told from anybody's, no checkpoints.
+"""W1 in numpy alone: no exchange, no lookup of keys, no checkpoints.
 
-Two processes, as every peer has; each makes every second row, as many at a time as the kit does, and adds value and one
-to two arrays, at the row's key. That the keys are 0 to 99,999 is known here and nowhere else: nothing is looked up.
-Timed is from both being ready until the slower one is done.
+There are two processes, as for every peer. Each makes every second row, in batches as large as the kit's, and adds the
+value and one to two arrays, at the row's key. Only this program knows that the keys are 0 to 99,999. The time runs from
+both being ready until the slower one is done.
 """
 
 from __future__ import annotations

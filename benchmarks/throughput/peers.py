@@ -1,4 +1,4 @@
-"""Who takes part: how each is set up and started, what it can compute, and how many rows a second to reckon with."""
+"""The peers: how each is set up and started, the workloads that it can run, and its expected rows a second."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Peer:
     reckoned: Mapping[str, float]
 
     def rows(self, workload: str, seconds: float) -> int:
-        """Rows of a run of about so many seconds: whole files of words, else a multiple of 1,000."""
+        """Return the rows for a run of about this number of seconds: whole files of words, or a multiple of 1,000."""
         unit = workloads.WORDS_PER_FILE if workload == "W2" else 1_000
         return max(int(self.reckoned[workload] * 1_000 * seconds) // unit, 1) * unit
 
     def run(self, workload: str, rows: int, cache: Path, interval_ms: int = 1_000) -> Measured:
-        """One run, its result checked; PeerError when it fails or is wrong."""
+        """Run once, and check the result. Raises PeerError if the run fails or the result is wrong."""
         command, variables = self.start(cache)
         with tempfile.TemporaryDirectory(prefix="kit-bench-") as directory:
             workloads.text(cache / "text", 1)

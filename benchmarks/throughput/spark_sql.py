@@ -3,8 +3,8 @@
 One shuffle partition per core, batches that follow each other without a pause, a second or more of rows each; each is a
 checkpoint (offsets, state and commit are on disk before the next). State that fits is kept on the heap, with deltas on
 disk, which is faster than RocksDB; that, with changelog checkpoints, has the keys of W1r, and `transformWithState`.
-W5 is `transformWithState` on rows, W6 a Python UDF that Arrow feeds. The state that a query leaves, or what
-each batch hands on, is the result. Timed are all batches, from the first one's start to the last one's end.
+W5 is `transformWithState` on rows, W6 a Python UDF that Arrow feeds. The result is the state that a query leaves, or
+the rows that each batch emits. The time runs from the start of the first batch to the end of the last one.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def numbers(spark: SparkSession, workload: str, rows: int) -> DataFrame:
 
 
 def made(spark: SparkSession, workload: str, rows: int) -> DataFrame:
-    """The columns of a workload's rows; each step is a projection of its own, so that nothing is worked out twice."""
+    """The columns of a workload's rows; each step is a projection of its own, so that nothing is computed twice."""
     number = sf.col("value").alias("number")
     if workload in ("W4-left", "W4-right"):
         side = int(workload == "W4-right")
@@ -159,7 +159,7 @@ def _running(stream: DataFrame) -> DataFrame:
 
 
 def query(spark: SparkSession, workload: str, rows: int, texts: list[Path]) -> DataFrame:
-    """What is streamed."""
+    """Return the streaming query of a workload."""
     if workload == "W2":
         files = spark.readStream.option("maxFilesPerTrigger", max(len(texts) // BATCHES, 1))
         lines = files.text(str(texts[0].parent) + "/text-{" + ",".join(path.stem[5:] for path in texts) + "}.txt")
@@ -177,7 +177,7 @@ def query(spark: SparkSession, workload: str, rows: int, texts: list[Path]) -> D
 
 
 class Checksums:
-    """Of what each batch hands on."""
+    """The checksums of the rows that each batch emits."""
 
     def __init__(self) -> None:
         self.of: dict[int, int] = {}
@@ -226,7 +226,7 @@ def _seconds(running: Any, batches: int) -> float:
 
 
 def _checksum(spark: SparkSession, workload: str, state: str, last: int, sums: Checksums) -> int:
-    """Of the state after the last batch that counts, or of what the batches handed on, and windows still open."""
+    """Return the checksum of the state after the last batch that counts, or of emitted rows and open windows."""
     handed_on = workloads.added(*(value for number, value in sums.of.items() if number <= last))
     if workload in ("W4", "W5", "W6"):
         return handed_on

@@ -25,4 +25,4 @@ class RunningTotal(StatefulProcessor):
         self._total.update((total,))
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no resources to release."""

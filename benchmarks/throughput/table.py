@@ -1,7 +1,7 @@
-"""Rounds in which peers take turns, and what they come to: a table with the ratios and the goals.
+"""Rounds in which peers alternate, and their results: a table with the ratios and the goals.
 
-A round is a run of each peer, in order. The median of a peer's runs counts, and the best peer is who has the highest. A
-run that fails, or comes out wrong, is said in a line and leaves that peer out of this workload.
+A round is a run of each peer, in order. The median of a peer's runs counts, and the best peer has the highest median. A
+run that fails, or has a wrong result, is reported in a line, and its peer is left out of this workload.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Standing:
         return statistics.median(run.rows_per_second for run in runs) if runs and peer not in self.without else None
 
     def best_peer(self) -> tuple[str, float] | None:
-        """Who else is fastest."""
+        """Return the fastest peer beside the kit."""
         others = [
             (self.median(name) or 0.0, name) for name in self.runs if name not in (KIT, NUMPY) and self.median(name)
         ]
@@ -73,7 +73,7 @@ def take_turns(
 
 
 def millions(rows_per_second: float | None) -> str:
-    """In millions, two digits that count."""
+    """Return millions with two significant digits."""
     if rows_per_second is None:
         return "-"
     value = rows_per_second / 1e6

@@ -1,17 +1,17 @@
-"""The workloads: what a row is, what is to come out, and its checksum. Only numpy is needed.
+"""The workloads: their rows, their results, and the checksums of these. Only numpy is needed.
 
 A row is a function of its number, the same in every system and language: `scatter` is splitmix64, its upper 63 bits.
 
     W1   sum and count by key: 100,000 keys
-    W1r  the same, 5 million keys spread over 64 bits
-    W2   words counted: English text, that of Python's own documentation, lines of a file
-    W3   sum by key and tumbling window of a second of event time; 10,000 keys, rows up to 2 s out of order, which is
-         what watermarks and allowed lateness leave room for: no row is dropped, and a window fires once
-    W4   two streams joined by key, pairs at most a second of event time apart; 100,000 keys, one pair a row
-    W5   a Python function for each row, with keyed state: the running total of its key, handed on with each row
+    W1r  the same, 5 million keys spread over 64 bits.
+    W2   words counted: the English text of Python's own documentation, lines of a file.
+    W3   sum by key and tumbling window of a second of event time; 10,000 keys. Rows are up to 2 s out of order, within
+         the delay of watermarks: no row is dropped, and a window fires once.
+    W4   two streams joined by key, pairs at most a second of event time apart; 100,000 keys, one pair a row.
+    W5   a Python function for each row, with keyed state: the running total of its key, emitted with each row.
     W6   a Python function for each row, without state
 
-What comes out is compared as a checksum that does not depend on the order of the rows: the sum of `fold` of each row.
+Results are compared by a checksum that does not depend on the order of the rows: the sum of `fold` of each row.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def word_checksum(counts: dict[str, int]) -> int:
 
 @lru_cache(maxsize=64)
 def expected(workload: str, rows: int) -> int:
-    """The checksum of what comes of the first `rows` rows."""
+    """Return the checksum of the result for the first `rows` rows."""
     return _EXPECTED[workload](rows)
 
 
@@ -225,7 +225,7 @@ def _running_totals(rows: int) -> int:
 
 
 def function(key: int, value: int) -> tuple[int, int]:
-    """What W6 calls with each row."""
+    """The function that W6 calls with each row."""
     return key, (key * 31 + value) % 1_000
 
 
@@ -249,5 +249,5 @@ _EXPECTED = {
 
 
 def text_mark() -> str:
-    """Which text it is: differs where Python's documentation does."""
+    """Return a mark of the text, which differs if Python's documentation does."""
     return hashlib.sha256("\n".join(_lines()).encode()).hexdigest()[:12]

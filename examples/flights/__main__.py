@@ -1,7 +1,7 @@
 """`make demo`: the main job on Spark, from start to a result that is checked to the last unit.
 
 1. The job starts at parallelism 2, with a checkpoint every few hundred ms.
-2. After a completed checkpoint one Python worker is killed with SIGKILL; the job goes on from the latest checkpoint.
+2. After a completed checkpoint one Python worker is killed with SIGKILL; the job resumes from the latest checkpoint.
 3. It is stopped with a savepoint, and resumed from that at parallelism 3.
 4. It finishes, and every group is compared with the same query in Spark SQL over the same file.
 5. What happened is printed, and written to `demo/index.html` to step through, offline.
@@ -42,7 +42,7 @@ PATIENCE_S = 120
 
 
 class DemoError(Exception):
-    """The demonstration did not go as it must."""
+    """The demonstration failed."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -113,7 +113,7 @@ def run(directory: Path, flights: Path, rows_per_second: float, spark: SparkSess
 
 
 def check(spark: SparkSession, flights: Path, output: Path) -> list[str]:
-    """What differs from the batch result, in words; nothing when all is well."""
+    """Return the differences from the batch result, in words; none if all groups are equal."""
     carriers, days = batch_result(spark, flights)
     return [
         *compare("carriers", carrier_totals(pd.read_parquet(output / CARRIERS)), carriers),
@@ -122,7 +122,7 @@ def check(spark: SparkSession, flights: Path, output: Path) -> list[str]:
 
 
 def completed(job: SparkJob) -> int:
-    """How many checkpoints have completed."""
+    """Return the number of completed checkpoints."""
     return int((job.checkpoints()["status"] == "COMPLETED").sum())
 
 

@@ -1,6 +1,4 @@
-"""What the demonstration shows at its end: one table of checkpoints, who was given what, and the page to step
-through.
-"""
+"""The report of the demonstration: a table of checkpoints, a table of restores, and the page to step through."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ def checkpoint_table(runs: Sequence[SparkJob]) -> pd.DataFrame:
 
 
 def restore_table(runs: Sequence[SparkJob]) -> pd.DataFrame:
-    """What each restore gave to whom, one row for each task, operator and kind of state."""
+    """Return the state that each restore assigned, one row for each task, operator and kind of state."""
     every = pd.concat([run.look.restores().assign(run=number) for number, run in enumerate(runs, 1)], ignore_index=True)
     return pd.DataFrame(
         {

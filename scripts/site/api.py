@@ -1,6 +1,6 @@
 """The pages of the API, written from the docstrings in the source: a page for each package, with its modules in turn.
 
-The source is read, not imported. Docstrings are Markdown as far as they go: names in backticks, indented examples.
+The source is read, not imported. Docstrings use some of Markdown: names in backticks, indented examples.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef, is_method: bool = F
 
 
 def _fields(node: ast.ClassDef) -> str:
-    """How a dataclass is called."""
+    """Return the fields of a dataclass as the signature of its call."""
     if not any("dataclass" in ast.unparse(each) for each in node.decorator_list):
         return ""
     fields = [each for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
@@ -153,7 +153,7 @@ def _oneline(node: ast.AST) -> str:
 
 
 def plain(doc: str) -> str:
-    """A docstring as Markdown: what Markdown would take for its own signs outside of code is kept as it is."""
+    """Return a docstring as Markdown, with Markdown's own signs escaped outside of code."""
     blocks: list[tuple[bool, list[str]]] = []
     is_code, before = False, ""
     for line in doc.splitlines():

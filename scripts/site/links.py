@@ -11,7 +11,7 @@ LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link
 
 
 class _Page(HTMLParser):
-    """What a page links to, loads, and can be linked to by."""
+    """The links and loaded files of a page, and the anchors in it."""
 
     def __init__(self) -> None:
         super().__init__()

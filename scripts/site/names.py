@@ -46,7 +46,7 @@ def _last_part(name: str) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Called by Sphinx."""
+    """Register the extension with Sphinx."""
     app.add_domain(Names, override=True)
     app.connect("env-updated", lambda app, env: env.get_domain("py").forget())
     return {"parallel_read_safe": True, "parallel_write_safe": True}

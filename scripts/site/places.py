@@ -1,4 +1,4 @@
-"""Where the site has what the repository's documents link to."""
+"""The places in the site of the files that the repository's documents link to."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ LINK = re.compile(r"\[([^\[\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
 def relinked(text: str, here: Path, target: str) -> str:
-    """Markdown that stands in the directory `here`, as the page `target` of the site: its links lead within the site,
-    and of a file that is not in the site the name is told. Raises ValueError for a link that leads nowhere.
+    """Return Markdown of the directory `here` with its links changed for the page `target` of the site.
+
+    A link to a file that is not in the site becomes its name. Raises ValueError for a broken link.
     """
     return LINK.sub(lambda found: _link(found, here, "../" * target.count("/")), text)
 

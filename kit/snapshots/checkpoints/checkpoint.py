@@ -68,7 +68,7 @@ def open_checkpoint(
     file_system: fs.FileSystem | None = None,
     uids: Iterable[str] = (),
 ) -> Checkpoint:
-    """Open a checkpoint or savepoint that the kit or Flink wrote (tried: 1.10 to 2.3). Only its `_metadata` is read at first.
+    """Open a checkpoint or savepoint of the kit, or of Flink (tried: 1.10 to 2.3). At first, only `_metadata` is read.
 
     Args:
         path: its directory or its `_metadata` file, local or a URI that pyarrow knows (`s3://bucket/path`).

@@ -12,7 +12,7 @@ from scripts.site.terms.shots import Shot
 
 
 class Form(Protocol):
-    """What draws a picture."""
+    """A function that draws a picture, with its data."""
 
     def draw(self, term: str, says: str) -> str:
         """Return the picture as SVG; `says` is its text alternative."""
