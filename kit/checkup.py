@@ -423,9 +423,9 @@ def leftovers() -> Check:
 
 USAGE = """usage: python -m kit doctor [--lab | --start-spark]
 
-Looks at what the kit needs on this machine and says what mends what is wrong.
-  --lab          leave out what only Spark needs
-  --start-spark  start a session as well, and run a barrier stage on it
+Checks what the kit needs on this machine, and prints a command that fixes each problem.
+  --lab          skip what only Spark needs
+  --start-spark  also start a session, and run a barrier stage on it
 """
 
 

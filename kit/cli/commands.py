@@ -1,4 +1,4 @@
-"""The commands `ls`, `show`, `state`, `in-flight`, `doctor`, `course` of `kit`; the modules beside it have the others.
+"""The commands `ls`, `show`, `state`, `in-flight`, `doctor`, `course` of `kit`; other modules here have the rest.
 
 Exit codes: 0 for success; 1 if a checkpoint cannot be restored (`ls`, `show`) or the check-up failed; 2 for an invalid
 argument, or if nothing could be read; 3 if a job can be restored, but loses state or repeats rows (`check`). Errors go
@@ -37,11 +37,11 @@ Path = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON object for each row, one per line.")]
 Parquet = Annotated[Optional[str], typer.Option("--parquet", help="Write the rows to this file instead.")]  # noqa: UP045
 OperatorName = Annotated[str, typer.Argument(help="The operator's uid, its name, or its id in hexadecimal.")]
-Limit = Annotated[int, typer.Option(help="Print this number of rows at most; 0 for all.")]
+Limit = Annotated[int, typer.Option(help="Print at most this number of rows; 0 for all.")]
 Uids = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
-        envvar="KIT_UIDS", help="The job's uids, as in a,b: tables name operators of Flink before 2.0 by them."
+        envvar="KIT_UIDS", help="The job's uids, as in a,b. Tables then name the operators of Flink before 2.0."
     ),
 ]
 Follow = Annotated[bool, typer.Option("--follow", help="Read files outside the checkpoint's own directories too.")]
@@ -94,7 +94,7 @@ def errors() -> Iterator[None]:
 def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Follow = False) -> None:
     """List checkpoints: which can be restored, and why not.
 
-    Exits with 1 if one of them cannot be restored. Files outside their directories are looked at with --follow only.
+    Exits with 1 if one of them cannot be restored. Files outside their directories are checked only with --follow.
     """
     with errors():
         found = open_checkpoints(path, follow=follow)
@@ -124,8 +124,9 @@ def warn_in_progress(found: Checkpoints) -> None:
     """Warn that a job may still be writing files that no checkpoint refers to."""
     for directory in found.in_progress:
         typer.echo(
-            f"kit: {directory} has no _metadata: a job may be writing this checkpoint, whose files, also in shared, no "
-            "checkpoint refers to yet. Delete nothing while a job runs; --older-than leaves out what is new",
+            f"kit: {directory} has no _metadata: a job may still be writing this checkpoint, so no checkpoint refers "
+            "to its files yet, including those in shared. Delete nothing while a job runs, or leave out new files with "
+            "--older-than",
             err=True,
         )
 
@@ -142,7 +143,7 @@ def show(
 ) -> None:
     """Show the operators and states of a checkpoint.
 
-    Exits with 1 if a file that it refers to is missing or cut off, or if the states in it cannot be read.
+    Exits with 1 if a file that it refers to is missing or truncated, or if its states cannot be read.
     """
     with errors():
         checkpoint = opened(path, follow, uids)
@@ -173,7 +174,7 @@ def opened(path: str, follow: bool, uids: str | None) -> Checkpoint:
 
 
 _NO_NAMES = """Flink before 2.0 stores no names of operators, only ids, which are hashes of their uids.
-Where an operator is asked for, its uid will do: kit state PATH UID STATE. Give --uids, and tables have them."""
+You can name an operator by its uid: kit state PATH UID STATE. With --uids, the tables show the uids."""
 
 
 def _frames(checkpoint: Checkpoint, table: Table | None) -> dict[str, Any]:
@@ -197,7 +198,7 @@ def state(
     parquet: Parquet = None,
     follow: Follow = False,
 ) -> None:
-    """Print the values of a state. With --json and --parquet all rows are written, unless --key-group says less."""
+    """Print the values of a state. --json and --parquet write all rows, or those of the key groups given."""
     with errors():
         found = open_checkpoint(path, follow=follow).state(operator, name, key_groups=key_group or None)
         if not for_programs(found, parquet, as_lines=as_lines):
@@ -212,14 +213,14 @@ def in_flight(
     operator: OperatorName,
     record: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="The type of the records, which no checkpoint has: Long, Tuple2<Long, String>, ..."),
+        typer.Option(help="The type of the records, which a checkpoint does not have: Long, Tuple2<Long, String>, ..."),
     ] = None,
     limit: Limit = 20,
     as_lines: Json = False,
     parquet: Parquet = None,
     follow: Follow = False,
 ) -> None:
-    """Print the records in flight at an operator. Without --record they are bytes.
+    """Print the records in flight at an operator. Without --record, they are shown as bytes.
 
     A record belongs to the operator in whose input or output it begins.
     """
@@ -239,7 +240,7 @@ def _print_rows(found: Any, title: str, limit: int) -> None:
 def doctor(arguments: Annotated[Optional[list[str]], typer.Argument()] = None) -> None:  # noqa: UP045
     """Check what the kit needs on this machine.
 
-    Give --lab for the lab alone, or --start-spark to start Spark too.
+    --lab checks for the lab alone; --start-spark starts Spark too.
     """
     from kit.checkup import main as check
 

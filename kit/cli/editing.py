@@ -121,7 +121,7 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 def _value(text: str) -> Any:
-    """Return a key: what JSON says, else the text."""
+    """Return a key: the JSON value, or the text itself if it is no JSON."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,6 +1,4 @@
-"""The commands that judge: `kit check`, will a checkpoint restore; `kit diff`, what changed; `kit advise`, why
-checkpoints are slow.
-"""
+"""The commands `kit check` (will it restore?), `kit diff` (what changed?) and `kit advise` (why is it slow?)."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from kit.snapshots.checkpoints import Checkpoint, Outside
 __all__ = ["advise", "app", "check", "diff"]
 
 SHARES = ("checkpoints", "repeated", "restarts", "lost")
-"""The columns of intervals that are shares of time."""
+"""The columns of the table of intervals that are shares of time."""
 
 
 @app.command(epilog="Example: kit check /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f --parallelism 4 --max-parallelism 64")
@@ -40,8 +38,8 @@ def check(
         Optional[list[str]],  # noqa: UP045
         typer.Option("--type", help="The type of a state of such an operator: UID/STATE=TYPE (repeatable)."),
     ] = None,
-    parallelism: Annotated[Optional[int], typer.Option(help="Instead of the job's.")] = None,  # noqa: UP045
-    max_parallelism: Annotated[Optional[int], typer.Option(help="Instead of the job's.")] = None,  # noqa: UP045
+    parallelism: Annotated[Optional[int], typer.Option(help="The parallelism, instead of the job's.")] = None,  # noqa: UP045
+    max_parallelism: Annotated[Optional[int], typer.Option(help="The maximum, instead of the job's.")] = None,  # noqa: UP045
     allow_non_restored_state: Annotated[
         bool, typer.Option("--allow-non-restored-state", help="Drop state that has no operator in the job.")
     ] = False,
@@ -52,7 +50,7 @@ def check(
     age_ms: Annotated[Optional[int], typer.Option(help="The time since the checkpoint.")] = None,  # noqa: UP045
     transaction_timeout_ms: Annotated[Optional[int], typer.Option(help="The broker's timeout.")] = None,  # noqa: UP045
     files: Annotated[
-        bool, typer.Option("--files", help="Look whether the files of sources and sinks are there; none is opened.")
+        bool, typer.Option("--files", help="Check whether the files of sources and sinks exist, without opening them.")
     ] = False,
     as_lines: Json = False,
     parquet: Parquet = None,
@@ -178,7 +176,7 @@ def advise(
             intervals = answer.intervals(1_000 * failures_every_s, restart_ms=1_000 * restart_s)
             if not for_programs(intervals, parquet, as_lines=as_lines):
                 shares = {name: [f"{share:.2%}" for share in intervals[name]] for name in SHARES}
-                told = f"Rows stand still for {answer.cost_ms:,.0f} ms in a checkpoint, on average; shares of time"
+                told = f"A checkpoint stops the rows for {answer.cost_ms:,.0f} ms on average; shares of time"
                 as_table(intervals.assign(**shares), told)
             return
     remedies = answer.to_pandas()

@@ -23,7 +23,7 @@ __all__ = ["app", "orphans", "plan", "size"]
 def size(
     path: Path,
     incremental: Annotated[
-        bool, typer.Option("--incremental", help="Of several: show what incremental checkpoints would save.")
+        bool, typer.Option("--incremental", help="For several checkpoints: show what incremental ones would save.")
     ] = False,
     as_lines: Json = False,
     parquet: Parquet = None,
@@ -32,7 +32,7 @@ def size(
 ) -> None:
     """Show which state has how many bytes.
 
-    Of a directory of several checkpoints, show how they grow. With --incremental, all their values are compared.
+    For a directory of several checkpoints, show how they grow. --incremental compares all their values.
     """
     with errors():
         found = _opened(path, follow, uids)
@@ -47,7 +47,7 @@ def size(
         if for_programs(frame, parquet, as_lines=as_lines):
             return
         if isinstance(found, Checkpoints):
-            told = "; an incremental checkpoint writes the changed bytes at least" if incremental else ""
+            told = "; an incremental checkpoint writes at least the changed bytes" if incremental else ""
             as_table(frame, f"{found.title}{told}")
         else:
             storage = found.storage
@@ -72,7 +72,7 @@ def orphans(
     path: Path,
     older_than: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Only files that were last changed so long ago: 90m, 12h, 7d."),
+        typer.Option(help="List only files that have not changed for this time: 90m, 12h, 7d."),
     ] = None,
     as_lines: Json = False,
     parquet: Parquet = None,
@@ -80,9 +80,10 @@ def orphans(
 ) -> None:
     """List the files that no checkpoint in a directory refers to. Nothing is deleted.
 
-    A running job writes files that no checkpoint refers to yet: give --older-than more than a checkpoint takes.
+    A running job writes files that no checkpoint refers to yet: give --older-than a time
+    longer than a checkpoint takes.
 
-    Exits with 1 if there are any, and with 2 if a checkpoint cannot be read: what that refers to is not known.
+    Exits with 1 if there are any, and with 2 if a checkpoint cannot be read, because its files are then unknown.
     """
     with errors():
         found = open_checkpoints(path, follow=follow)
@@ -129,7 +130,7 @@ def plan(
 ) -> None:
     """Show how evenly keys spread over subtasks.
 
-    It recommends a maximum parallelism.
+    Also recommends a maximum parallelism.
     """
     with errors():
         if path.endswith(".parquet"):

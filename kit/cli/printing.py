@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LONGEST = 60
-"""Longer values are cut in a table; JSON and Parquet have them whole."""
+"""Longer values are cut in a table; JSON and Parquet contain them in full."""
 WIDEST = 10_000
-"""The characters of a line in a file or a pipe, where a narrower table would be cut."""
+"""The characters of a line in a file or a pipe, so that no table is cut there."""
 MOST_ROWS = 40
 
 
 def as_table(rows: pa.Table | pd.DataFrame, title: str, most: int | None = None) -> None:
-    """Print rows as a table as wide as the terminal, or as its content where the output goes elsewhere."""
+    """Print rows as a table: as wide as the terminal or, in a file or a pipe, as wide as its content."""
     width = None if sys.stdout.isatty() else WIDEST
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=width)
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)

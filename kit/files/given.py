@@ -1,4 +1,4 @@
-"""Checks of what a user gives to a lab or to a job on Spark, in the same words for both."""
+"""Checks of the arguments of a lab and of a job on Spark, with the same messages for both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Choice = TypeVar("Choice", bound=Enum)
 
 
 def no_job(found: object) -> str:
-    """Return the error for what was given in the place of a job."""
+    """Return the error message for a value that is not a job."""
     kind = type(found).__name__
     return (
         f"a job is a StreamEnvironment or a JobGraph, not {'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}: "
@@ -19,7 +19,7 @@ def no_job(found: object) -> str:
 
 
 def one_of(kind: type[Choice], setting: str, found: object) -> Choice:
-    """Return the choice, given by itself or by its value. Raises ValueError for another."""
+    """Return the member of an enum, given as itself or as its value. Raises ValueError for anything else."""
     try:
         return kind(found)
     except ValueError:
@@ -28,7 +28,7 @@ def one_of(kind: type[Choice], setting: str, found: object) -> Choice:
 
 
 def directory_given(what: str, found: object) -> str | None:
-    """Return a directory as a text, None where none was given. Raises TypeError for what is no path."""
+    """Return a directory as text, or None if omitted. Raises TypeError for anything but a path."""
     if found is None or isinstance(found, str):
         return found
     if isinstance(found, os.PathLike):
@@ -37,14 +37,14 @@ def directory_given(what: str, found: object) -> str | None:
 
 
 def path_given(what: str, found: object) -> str:
-    """Return the path of a savepoint as a text. Raises TypeError for what is no path."""
+    """Return the path of a savepoint as text. Raises TypeError for anything but a path."""
     if isinstance(found, str | os.PathLike):
         return os.fspath(found)
     raise TypeError(f"{what} is {found!r}, but must be the path of a savepoint, as savepoint(wait=True) returns it")
 
 
 def existing_directory(what: str, found: object) -> str:
-    """Return a directory on this machine. Raises TypeError for what is no path, FileNotFoundError if it is missing."""
+    """Return an existing directory. Raises TypeError for anything but a path, FileNotFoundError if it is missing."""
     path = directory_given(what, found)
     if path is None or not os.path.isdir(path):
         raise FileNotFoundError(f"{what} is {found!r}, but there is no such directory: make it first")
@@ -59,7 +59,7 @@ def flag_given(what: str, found: object) -> bool:
 
 
 def seconds_given(what: str, found: object) -> float | None:
-    """Return a time in seconds, None for no limit. Raises TypeError for what is no number."""
+    """Return a time in seconds, or None for no limit. Raises TypeError for anything but a number."""
     if found is None or (isinstance(found, int | float) and not isinstance(found, bool)):
         return found
-    raise TypeError(f"{what} is {found!r}, but must be a number of seconds, or None to wait for ever")
+    raise TypeError(f"{what} is {found!r}, but must be a number of seconds, or None to wait forever")

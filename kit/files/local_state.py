@@ -41,7 +41,7 @@ from kit.stream.backend.files.partial_file import PartialFile, read_wanted
 SLOT, CHECKPOINT = "slot-", "chk-"
 KINDS = (MANAGED_OPERATOR, MANAGED_KEYED, RAW_OPERATOR, RAW_KEYED)
 Read = tuple[Any, Any, bool]
-"""A handle, the bytes behind it, and True if they are those of a copy."""
+"""A handle, its bytes, and True if a copy was read."""
 
 _SUPERFLUOUS = {LocalCopies.OLDER: operator.lt, LocalCopies.SAME: operator.eq, LocalCopies.OTHER: operator.ne}
 """How the checkpoint of a superfluous copy compares with the given one."""
@@ -130,7 +130,7 @@ def _moved(handles: Any, there: dict[str, str]) -> Iterator[Any]:
 
 
 class StateReader:
-    """A reader of the state that a task restores: the copy if there is an intact one, else the truth."""
+    """A reader of the state that a task restores: an intact copy if there is one, else the checkpoint's own file."""
 
     def __init__(self, storage: CheckpointStorage, local: LocalState | None, checkpoint_id: int) -> None:
         self._storage = storage

@@ -66,7 +66,7 @@ class MemoryOutput(Output):
         self._begun |= {lineage.run}
 
     def begin_writing(self) -> Self:
-        """The same: a lab's files outlast its tasks, and are swept."""
+        """Return this output: a lab's files outlive its tasks, and are swept."""
         return self
 
     def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:

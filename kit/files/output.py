@@ -27,7 +27,7 @@ class Output(Protocol):
     """The place where a host puts the output of sinks. A `writer` is a run (`kit.core.protocol.lineage`)."""
 
     def begin_writing(self) -> Output:
-        """Return the same output for a process that writes rows, which `end_writing` is called of when it ends."""
+        """Return this output for a process that writes rows, and calls `end_writing` when it ends."""
 
     def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:
         """Append rows to a file in progress. No other process knows it."""
@@ -43,7 +43,7 @@ class Output(Protocol):
         """Keep the rows, not visible yet."""
 
     def commit(self, effects: Iterable[Effect]) -> None:
-        """Make staged rows visible; twice is once, also when readers have taken them away since.
+        """Make staged rows visible. Repeating it has no effect, even if readers have removed the rows since.
 
         Raises CommitError for rows that are not staged and never were visible.
         """
@@ -52,16 +52,13 @@ class Output(Protocol):
         """Delete rows that will never be visible."""
 
     def sweep(self, sink: Sink, writer: str, orphans: Collection[int]) -> None:
-        """Forget what a run has staged for a sink with these checkpoints. That rows were visible is not forgotten."""
+        """Delete what a run has staged for a sink with these checkpoints, but not the records of visible rows."""
 
     def forget_published(self, sink: Sink, writer: str, checkpoints: range, keep: Collection[int] = ()) -> None:
-        """Forget that rows were visible that were staged by these checkpoints, except for those to `keep`."""
+        """Delete the records of visible rows that these checkpoints staged, except those to `keep`."""
 
     def taken_away(self, sink: Sink, covered: CoveredOutput) -> int:
-        """Return how many published parts readers have taken away that are of this lineage, and not covered.
-
-        It counts those that are known.
-        """
+        """Return the number of known published parts of this lineage that readers have removed and nothing covers."""
 
     def published_files(self, sink: Sink) -> list[str]:
         """Return the Parquet files that readers of a sink's directory see, in order: their paths below it."""
@@ -70,13 +67,13 @@ class Output(Protocol):
         """Delete these files. From then on `discarded` knows that they are gone."""
 
     def discarded(self, sink: Sink) -> dict[str, int]:
-        """Return, for each writer whose output was deleted, the first checkpoint that it was deleted of."""
+        """Return, for each writer whose output was deleted, the first checkpoint with deleted output."""
 
     def writers(self, sinks: Iterable[Sink]) -> set[str]:
-        """Return at least the runs of which these sinks have anything, even a record or a mark."""
+        """Return at least the runs that have left anything with these sinks, even a record or a mark."""
 
     def begin(self, lineage: Lineage, *, resumed: bool = False) -> None:
-        """Start the output of a run: with the rows that led to it in `CollectSink`s, and with no others there.
+        """Start the output of a run: a `CollectSink` then has the rows that led to the run, and no others.
 
         A run is `resumed` if an earlier driver has begun it.
         """

@@ -52,7 +52,7 @@ def check_new_output(job: JobGraph, output: Output) -> None:
 
 
 def begin_new_output(job: JobGraph, output: Output, check_leadership: Callable[[], None] = lambda: None) -> None:
-    """The same, and then delete what the sinks are to overwrite.
+    """Check as `check_new_output` does, and then delete what the sinks are to overwrite.
 
     `check_leadership` raises an error if another driver leads. It is called between the listing and the deletion, so
     nothing that the other driver publishes is deleted, however long this process is frozen.
@@ -97,7 +97,7 @@ def later_output(job: JobGraph, output: Output, covered: CoveredOutput) -> Itera
 
 
 def check_not_discarded(job: JobGraph, output: Output, covered: CoveredOutput, snapshot: str) -> None:
-    """Raise FileExistsError, naming the sink, when output that a snapshot covers was deleted for another run."""
+    """Raise FileExistsError, naming the sink, if output that a snapshot covers was deleted for another run."""
     for sink in sinks(job):
         for writer, checkpoint_id in output.discarded(sink).items():
             if covered.includes(writer, checkpoint_id):
@@ -109,7 +109,7 @@ def check_not_discarded(job: JobGraph, output: Output, covered: CoveredOutput, s
 
 
 def check_no_later_output(job: JobGraph, output: Output, covered: CoveredOutput, snapshot: str) -> None:
-    """Raise FileExistsError, naming the sink, when rows would be published that were published before."""
+    """Raise FileExistsError, naming the sink, if rows would be published twice."""
     for sink, later, taken_away in later_output(job, output, covered):
         if later:
             raise FileExistsError(
@@ -122,7 +122,7 @@ def check_no_later_output(job: JobGraph, output: Output, covered: CoveredOutput,
 
 
 def with_later_output_kept(job: JobGraph, output: Output, covered: CoveredOutput) -> CoveredOutput:
-    """Return the same with the output that was published after the snapshot: it stays, and its rows come again."""
+    """Return `covered` with the output published after the snapshot: it stays, and its rows are published again."""
     later = [part for each in later_output(job, output, covered) for part in each.parts.values()]
     return covered.keeping((part.writer, part.checkpoint_id) for part in later)
 
@@ -132,7 +132,7 @@ def discard_later_output(
 ) -> None:
     """Delete what sinks have published after a snapshot; `check_leadership` as in `begin_new_output`.
 
-    Raises FileExistsError, before anything is deleted, when readers have taken some of that away.
+    Raises FileExistsError, before anything is deleted, if readers have removed some of it.
     """
     found = list(later_output(job, output, covered))
     for sink, _, taken_away in found:

@@ -1,8 +1,8 @@
 """Rows of a sink as a DataFrame, without a changed value.
 
-What pandas takes for a column of Arrow by default changes some values: integers with nulls become floating-point
-numbers, times with nanoseconds lose these, and both happen inside lists and structs too. Such a column gets one of
-pandas' nullable types, or Arrow's own.
+The default types of pandas for columns of Arrow change some values: integers with nulls become floating-point numbers,
+and times lose their nanoseconds, also inside lists and structs. Such a column gets one of pandas' nullable types, or
+Arrow's own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def output_frame(rows: pa.Table) -> pd.DataFrame:
 
 
 def _as_it_is(column: pa.ChunkedArray) -> pd.Series:
-    """Return a column in a type of pandas that has all its values."""
+    """Return a column in a type of pandas that can hold all its values."""
     import pandas as pd
 
     name = _NULLABLE.get(column.type)

@@ -1,9 +1,9 @@
-"""State of a checkpoint held against what the job declares, before any task is deployed.
+"""The check of a checkpoint's state against what the job declares, before any task is deployed.
 
-Only headers of files are read: they name each state with its types, and keyed state with its definition. Compared are
-the key, the definition (key columns, windows, aggregates), the maps that are broadcast, and the descriptors that are
-attributes of a user-defined function's class. A descriptor that a function makes while it runs is known only then, and
-compared by its task.
+Only headers of files are read: they name each state with its types, and keyed state with its definition. The check
+compares the key, the definition (key columns, windows, aggregates), the broadcast maps, and the descriptors that are
+attributes of a user-defined function's class. A descriptor that a function makes while it runs is compared by its
+task.
 
 Flink compares when a task opens its state, and restarts the job when it fails.
 """
@@ -34,7 +34,7 @@ Handle = TypeVar("Handle", KeyGroupsStateHandle, OperatorStreamStateHandle)
 def check_state_types(job: JobGraph, storage: StateFiles, metadata: bytes, location: str) -> None:
     """Raise StateDescriptorError, or StateRestoreError for other keys, where state does not fit its operator.
 
-    What is damaged or missing is passed over: the restore finds it, and may go back to an older checkpoint.
+    Damaged or missing files are skipped: the restore finds them, and may fall back to an older checkpoint.
     """
     try:
         states = {state.operator_id: state for state in read_metadata(metadata, location)[0].operator_states}
@@ -65,7 +65,7 @@ def _check(spec: OperatorSpec, owner: str, state: OperatorState, storage: StateF
 
 
 def _declared(spec: OperatorSpec, owner: str, max_parallelism: int) -> HeapKeyedStateBackend:
-    """Return a backend that holds nothing but the states that an operator is known to have."""
+    """Return a backend with only the states that an operator is known to have."""
     definition = StateDefinition(owner, spec.state_aspects())
     backend = HeapKeyedStateBackend(spec.key_type, KeyGroupRange(0, max_parallelism - 1), max_parallelism, definition)
     for descriptor in spec.declared_states():
@@ -87,7 +87,7 @@ def _with_headers(
 def _with_header(
     handle: KeyGroupsStateHandle | OperatorStreamStateHandle, storage: StateFiles, kind: type[File]
 ) -> File | None:
-    """Return a file of which only the header is here; None if it is unreadable, or has no state."""
+    """Return a file with only its header read; None if it is unreadable, or has no state."""
     size = handle.delegate.state_size
     try:
         header = storage.read_range(handle.delegate, 0, min(HEADER_READ_BYTES, size))

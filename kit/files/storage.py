@@ -80,9 +80,9 @@ class ResolvedCheckpoint:
 
 
 class StateFiles:
-    """State and metadata anywhere, independent of a job: to be read, or deleted.
+    """A reader and deleter of state and metadata anywhere, independent of a job.
 
-    With `file_system` all paths are in that.
+    With `file_system`, all paths are in that file system.
     """
 
     def __init__(self, file_system: fs.FileSystem | None = None) -> None:
@@ -267,8 +267,8 @@ exists, read, read_range, resolve = _ANYWHERE.exists, _ANYWHERE.read, _ANYWHERE.
 class CheckpointStorage(StateFiles):
     """The checkpoint directory of one job. `base` and `savepoint_directory` are paths or URIs (`s3://bucket/path`).
 
-    With `file_system` all paths are in that, for instance one in memory. With `entropy`, state files below a directory
-    whose path has its key get characters in the key's place.
+    With `file_system`, all paths are in that file system, for instance one in memory. With `entropy`, state files below
+    a directory whose path has its key get characters in the key's place.
     """
 
     def __init__(
@@ -389,7 +389,7 @@ class CheckpointStorage(StateFiles):
         )
 
     def _savepoint_base(self, target: str) -> str:
-        """Return the directory that a request for a savepoint names. Raises StorageError for another with the key."""
+        """Return the directory that a savepoint request names. Raises StorageError for an unknown one with the key."""
         path = _qualified(target)
         if self._entropy is None or not self._entropy.is_in(path):
             return path
@@ -541,7 +541,7 @@ class CheckpointStorage(StateFiles):
 
 
 class CheckpointStateOutputStream:
-    """A writer of state to a file, piece by piece; small state ends in the handle instead of a file.
+    """A writer of state to a file, piece by piece; small state goes into the handle instead of a file.
 
     As a context manager it deletes what was written unless the block ends with `close_and_get_handle`.
 

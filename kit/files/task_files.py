@@ -108,7 +108,7 @@ class TaskFiles:
         return self._readers[operator_id]
 
     def _await_rows(self, command: commands.AwaitRows) -> Word:
-        """Ask the source which of the splits have rows now. One that cannot be asked is read, and the read says why."""
+        """Ask the source which splits have rows now. A split that cannot be asked is read, and its read reports why."""
         source, there = self._source(command.operator_id), []
         for split, position in command.splits:
             try:

@@ -137,7 +137,7 @@ def test_orphans_warns_about_a_checkpoint_in_progress(tmp_path: Path) -> None:
     code, out, error = ran("orphans", tmp_path / "job")
     assert code == 1
     assert "chk-2/keyed" in out
-    assert "chk-2 has no _metadata: a job may be writing this checkpoint" in error
+    assert "chk-2 has no _metadata: a job may still be writing this checkpoint" in error
     assert "chk-2 has no _metadata" in ran("ls", tmp_path / "job")[2]
 
 

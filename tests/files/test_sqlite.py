@@ -63,7 +63,9 @@ def test_a_database_that_another_process_holds_can_be_read_and_who_leads_is_told
         other.execute("BEGIN IMMEDIATE")  # as a driver that was frozen within a write
         store.check_leadership()
         assert store.checkpoints() == [stored(1)]
-        held = rf"sqlite://{tmp_path}/kit.db: database is locked: .* driver 1 \(process 7 on here\): .* thaw or kill it"
+        held = (
+            rf"sqlite://{tmp_path}/kit.db: database is locked: .* driver 1 \(process 7 on here\): .* resume or kill it"
+        )
         with pytest.raises(StoreError, match=held):
             store.add(stored(2))
         with pytest.raises(StoreError, match=held):

@@ -82,7 +82,7 @@ class FileRecords(Records):
     def _sync_names(self, directory: str) -> None:
         """Wait until the names of all records are on the disk: the last driver may have died before it synced them.
 
-        What this driver reads, it relies on, and it deletes and publishes because of it.
+        This driver relies on what it reads, and deletes and publishes accordingly.
         """
         try:
             for each in (directory, f"{directory}/{CHECKPOINTS}"):

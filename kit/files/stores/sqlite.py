@@ -104,7 +104,7 @@ class SqliteRecords(Records):
                     raise  # of the disk
                 raise StoreError(
                     f"{self!r}: {error}: for {PATIENCE_S:g} s another process has held it. The job was led last by "
-                    f"{self._leader(database) or 'no driver'}: if that process is frozen, thaw or kill it"
+                    f"{self._leader(database) or 'no driver'}: if that process is frozen, resume or kill it"
                 ) from error
             self._check_led(database)
             yield database
@@ -112,7 +112,7 @@ class SqliteRecords(Records):
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Open the database as it is at one moment.
+        """Open the database for a consistent read.
 
         Raises LeadershipLostError if this driver led and another one leads now.
         """
