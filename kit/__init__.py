@@ -125,4 +125,4 @@ def show(thing: Any = None, *, tab: bool = False) -> Any:
     own. Raises TypeError for anything else.
     """
     with _naming_extras():
-        return _displays.explorer(thing, tab=tab)
+        return _displays.show(thing, tab=tab)

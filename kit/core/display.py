@@ -6,9 +6,9 @@ A trace, a job or a lab knows nothing of pictures or widgets. Its `_repr_html_`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import PurePath
+from types import ModuleType
 from typing import Any, Protocol
 
 from kit.core.extras import raise_explained
@@ -25,20 +25,21 @@ class Picture(Protocol):
     def _repr_html_(self) -> str: ...
 
 
-_displays: dict[str, Callable[..., Any]] = {}
+_tables: list[ModuleType] = []
 
 
-def provide(displays: Mapping[str, Callable[..., Any]]) -> None:
-    """Add displays to the registry, or replace those of the same names."""
-    _displays.update(displays)
+def provide(table: ModuleType) -> None:
+    """Let `display` find the functions that a module offers by their names (`__all__`)."""
+    _tables.append(table)
 
 
 def display(name: str, *arguments: Any, **named: Any) -> Any:
     """Call the display of this name. Raises ImportError if it is unknown, or if it needs a package that is missing."""
-    found = _displays.get(name)
-    if found is None:
-        raise ImportError(f"the display {name!r} is unknown; known are {', '.join(sorted(_displays)) or 'none'}")
+    table = next((each for each in _tables if name in each.__all__), None)
+    if table is None:
+        known = sorted(known for each in _tables for known in each.__all__)
+        raise ImportError(f"the display {name!r} is unknown; known are {', '.join(known) or 'none'}")
     try:
-        return found(*arguments, **named)
+        return getattr(table, name)(*arguments, **named)
     except ModuleNotFoundError as error:
         raise_explained(error)

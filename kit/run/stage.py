@@ -28,10 +28,10 @@ class Stage(EpochShape):
         return cls(*(getattr(shape, field.name) for field in fields(shape)))
 
     def _repr_svg_(self) -> str | None:
-        return display("job_svg", self) if self.operators else None
+        return display("chains_svg", self) if self.operators else None
 
     def _repr_html_(self) -> str | None:
-        return display("job_svg", self)._repr_html_() if self.operators else None
+        return display("chains_svg", self)._repr_html_() if self.operators else None
 
     def vertex_of(self, task: str) -> ShapeVertex:
         """Return the vertex that a task is a subtask of."""

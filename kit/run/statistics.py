@@ -216,7 +216,7 @@ class CheckpointStatistics:
     def _phases(self, checkpoint_id: int) -> dict[str, dict[Any, Any]]:
         if all(report is not None for _, report in _reports(self._snapshot.find(checkpoint_id))):
             return {}
-        table = display("subtask_phases", self._trace, checkpoint_id)
+        table = display("phases", self._trace, checkpoint_id)
         return {row["task"]: row for row in table.to_dict("records")}
 
     def spread(self, checkpoint_id: int) -> pd.DataFrame:

@@ -115,11 +115,11 @@ def test_an_interrupt_shows_where_the_user_was(notebook: Notebook) -> None:
 
 
 def test_an_error_that_nothing_foresaw_is_shown_in_full(notebook: Notebook) -> None:
-    notebook.run("import kit.displays\nreal, kit.displays.explorer = kit.displays.explorer, None")
+    notebook.run("import kit.displays\nreal, kit.displays.show = kit.displays.show, None")
     try:
         shown = notebook.run("kit.show(env)")
     finally:
-        notebook.run("kit.displays.explorer = real")
+        notebook.run("kit.displays.show = real")
     assert has_frames_of_the_kit(shown)
     assert "TypeError: 'NoneType' object is not callable" in shown
 

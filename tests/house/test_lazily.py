@@ -7,6 +7,7 @@ import importlib
 import pickle
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 from pyspark import cloudpickle
@@ -147,7 +148,10 @@ def test_a_missing_module_is_explained_and_is_never_its_own_cause(module: str, s
     def shows(_: object) -> str:
         raise ModuleNotFoundError(f"no {module}", name=module)
 
-    provide({"test_of_missing_modules": shows})
+    table = ModuleType("displays_of_a_test")
+    name = f"shows_with_{module}"
+    vars(table).update({name: shows, "__all__": [name]})
+    provide(table)
     with pytest.raises(ImportError, match=said) as raised:
-        display("test_of_missing_modules", None)
+        display(name, None)
     assert raised.value.__cause__ is not raised.value

@@ -26,12 +26,14 @@ from IPython.display import display
 from kit.draw.page.page import export_html
 from kit.draw.picture import Svg
 from kit.draw.views.rescaling import VIEW as RESCALING
+from kit.files.given import flag_given
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab, LabError, save_scenario
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, ready_job
 from kit.machines.job.status import JobStatus
 from kit.run.run import run_of
+from kit.snapshots.checkpoints import Checkpoint
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from widgets.base.buttons import ROW, button, dropdown, named
@@ -56,6 +58,7 @@ from widgets.panels.panels import (
 from widgets.panels.rescale_panel import RescalePanel
 from widgets.panels.run_settings import RunSettings
 from widgets.panels.tabs import PanelTabs
+from widgets.pictures.checkpoint_browser import CheckpointBrowser
 from widgets.pictures.stepper import Stepper
 from widgets.runs.branch import Branch
 from widgets.runs.deeds import RUN
@@ -475,8 +478,14 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         return f"Explorer({job}: {where})"
 
 
-def show(thing: Any = None, *, tab: bool = False) -> Explorer:
-    """Return the explorer of a run, a job, or the name of a ready job; see `kit.show`."""
+def show(thing: Any = None, *, tab: bool = False) -> Explorer | CheckpointBrowser:
+    """Return the explorer of a run, a job or the name of a ready job, or the browser of a checkpoint (`kit.show`)."""
+    flag_given("tab", tab)
+    if isinstance(thing, Checkpoint):
+        browser = CheckpointBrowser(thing)
+        if tab:
+            in_a_tab(browser, thing.title)
+        return browser
     made = ""
     if thing is None:
         thing = next(iter(READY_JOBS))

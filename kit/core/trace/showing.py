@@ -17,4 +17,4 @@ class Showing:
         answer one question each. `export(path)` of the returned object writes the same as one HTML file that works
         offline.
         """
-        return display("explorer", self, tab=tab)
+        return display("show", self, tab=tab)

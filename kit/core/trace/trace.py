@@ -250,7 +250,7 @@ class Trace(Showing, Sequence[TraceRecord]):
 
     def why(self, about: object = None, **named: Any) -> Any:
         """Explain something about the end of this trace, as `kit.why.why` does, and return a `kit.why.Why`."""
-        return display("explanation", self, about, **named)
+        return display("why", self, about, **named)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""

@@ -101,6 +101,11 @@ def export_html(
     return target
 
 
+def scenario_pages(scenario: Any) -> list[str]:
+    """Return the pages on which a scenario can be stepped through, one for each of its runs."""
+    return [page_html(run, scenario.text.title, intro=scenario.text.question) for run in scenario.runs]
+
+
 def page_html(
     run: Any,
     title: str = "A run",

@@ -119,6 +119,11 @@ def present_frame(lab: Any) -> Frame:
     return Frame(moment, stage, group, led_by(group[0].cause, run.trace.find))
 
 
+def lab_svg(lab: Any) -> Svg:
+    """Draw a lab at its present moment."""
+    return present_frame(lab).svg()
+
+
 def last_frame(run: Any) -> Frame:
     """Return the last frame of a Lab, a SparkJob or a Trace: its present state."""
     return frame_at(run)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
 from kit.draw.graphs import Edge, Graph, Node
+from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import LEAST_WIDTH, Svg
 from kit.draw.stage.scene import fit_line
 from kit.draw.svg import document
 from kit.run.durations import duration
+from kit.why.answer import Why
 from kit.why.fact import Told
 
 LEFT, TOP, INDENT, GAP, PAD, LINE = 28.0, 56.0, 34.0, 16.0, 8.0, 15.0
@@ -20,12 +21,13 @@ HEAD_PX = 16.0
 _DOT_WIDTH = 48
 
 
-def facts_svg(question: str, told: Sequence[Told]) -> Svg:
+def answer_svg(answer: Why) -> Svg:
     """Draw an answer. A fact is below the one that it explains, and further to the right if that has several causes."""
+    question = answer.question
     drawn: list[str] = []
     boxes: dict[int, tuple[float, float]] = {}
     y = TOP
-    for each in told:
+    for each in answer.told:
         x = LEFT + INDENT * each.depth
         width = LEAST_WIDTH - x - LEFT
         lines = wrap(each.says, max(20, int((width - 2 * PAD) / CHARACTER))) or [""]
@@ -66,17 +68,21 @@ def _box(each: Told, x: float, y: float, width: float, height: float, lines: lis
     )
 
 
-def facts_graph(question: str, told: Sequence[Told]) -> Graph:
-    """Return the answer as a graph: an arrow leads from a cause to what it explains, and the question is at the top."""
+def answer_dot(answer: Why) -> Dot:
+    """Draw an answer with Graphviz: an arrow leads from a cause to what it explains, and the question is at the top.
+
+    Returns an object of the `graphviz` package.
+    """
+    question = answer.question
     nodes = [Node("q", tuple(wrap(question, _DOT_WIDTH)), "question")]
     edges = []
-    for each in told:
+    for each in answer.told:
         name, target = f"f{each.before or each.number}", f"f{each.because_of}" if each.because_of else "q"
         if not each.before:
             lines = (_where(each), *wrap(each.says, _DOT_WIDTH))
             nodes.append(Node(name, lines, "root" if each.fact.is_root else ""))
         edges.append(Edge(name, target))
-    return Graph("why", question, tuple(nodes), tuple(edges), direction="BT", rank_gap=24.0)
+    return Graph("why", question, tuple(nodes), tuple(edges), direction="BT", rank_gap=24.0).dot()
 
 
 def _where(each: Told) -> str:

@@ -651,7 +651,7 @@ class Checkpoint:
         checkpoint is checked and compared. `export(path)` of the returned object writes one HTML file that works
         offline.
         """
-        return display("explorer", self, tab=tab)
+        return display("show", self, tab=tab)
 
 
 @contextmanager

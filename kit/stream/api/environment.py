@@ -283,7 +283,7 @@ class StreamEnvironment(metaclass=SignedType):
 
     def _picture(self) -> Picture | None:
         try:
-            return display("job_svg", self) if len(self.drafts) else None
+            return display("chains_svg", self) if len(self.drafts) else None
         except (ImportError, GraphError):
             return None
 
