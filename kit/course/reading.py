@@ -2,7 +2,7 @@
 
 Their topics are: A, from the request to the tasks, and back to a checkpoint; B, from the timer to the first barrier; C,
 execution and completion; D, each part of the coordinator; E, the task. `article("A")` shows where each name of one is
-in the kit; the notebook `21-reading-the-source` runs the scenes.
+in the kit; the notebook `15-reading-the-source` runs the scenes.
 """
 
 from __future__ import annotations

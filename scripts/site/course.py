@@ -39,8 +39,8 @@ def index(course: list[Path]) -> str:
         "# The course\n\nEach notebook opens with a question, and ends with questions and with what to try. Here you "
         "read them. `make lab` opens them in a checkout, and `kit course DIRECTORY` copies them from the wheel. The "
         "minutes are those of reading the text and the cells; the experiments at the end come on top.\n\n"
-        "New to checkpointing? Read 00 to 04 and 08 in this order: about three hours. In production? Begin with 30 and "
-        "31. The [labs](../labs/index.md) go with the notebooks.\n\n"
+        "New to checkpointing? Read 00 to 04 and 08 in this order: about three hours. In production? Begin with 16 and "
+        "17. The [labs](../labs/index.md) go with the notebooks.\n\n"
         "| notebook | question | minutes | afterwards you can | read before |\n|---|---|---|---|---|\n"
         f"{rows}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
     )
