@@ -74,7 +74,7 @@ quicktests:
 	@$(MAKE) --no-print-directory lint
 	@# In a fresh checkout one process compiles the tests, which three would compile at once, each for itself.
 	@[[ -d tests/stream/api/__pycache__ ]] || $(PYTHON) -m pytest -q --collect-only >/dev/null
-	HYPOTHESIS_PROFILE=ci nice -n 5 $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
+	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci nice -n 5 $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "not spark and not soak and not signals"
 
 sparktests:

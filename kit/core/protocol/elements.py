@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -31,6 +32,8 @@ def event_time_text(timestamp_ms: int) -> str:
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """Records in columns: one row in a lesson, 64k rows on a cluster."""
+
+    without_effect: ClassVar = frozenset({"size_bytes"})
 
     batch: pa.RecordBatch
 

@@ -66,6 +66,8 @@ class Machine:
     `handle`.
     """
 
+    without_effect: ClassVar = frozenset({"at", "cause", "event_id", "events_handled", "_commands"})
+
     name: str
     identity: str
     """The prefix of the ids of this machine's events: its name, with the attempt if a name has several."""

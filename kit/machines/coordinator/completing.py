@@ -19,6 +19,7 @@ Follows Flink's `CheckpointCoordinator.completePendingCheckpoint`.
 from __future__ import annotations
 
 from collections import deque
+from typing import ClassVar
 
 from kit.core.metadata import CheckpointMetadata, MetadataError, with_covered_output, write_metadata
 from kit.core.protocol.commands import CancelTimer, StoreCheckpoint, WriteMetadata
@@ -36,6 +37,8 @@ from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint
 
 class CheckpointCompletion:
     """The part of the coordinator that completes checkpoints, one after another."""
+
+    without_effect: ClassVar = frozenset({"_metadata_size"})
 
     def __init__(self, job: CheckpointedJob, context: CoordinatorContext, ledger: CheckpointLedger) -> None:
         self._job = job

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from kit.core.protocol import events
 from kit.core.protocol.commands import CloseMasterHooks
@@ -55,6 +55,8 @@ class CheckpointCoordinator:
 
     Follows Flink's `CheckpointCoordinator`.
     """
+
+    without_effect: ClassVar = frozenset({"_requests"})
 
     def __init__(
         self,

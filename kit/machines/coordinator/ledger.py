@@ -12,7 +12,7 @@ Follows the shared state of Flink's `CheckpointCoordinator`, with `abortPendingC
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from kit.core.protocol.commands import CancelTimer, CompleteRequest, DiscardState, Note, RemoveStored, ScheduleTimer
 from kit.core.protocol.messages import NotifyCheckpointAborted
@@ -54,6 +54,8 @@ def timeout_timer(checkpoint_id: int) -> str:
 
 class CheckpointLedger:
     """The records of all checkpoints of one job."""
+
+    without_effect: ClassVar = frozenset({"statistics", "last_completion_ms"})
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from typing import ClassVar
 
 from kit.core.metadata import CheckpointMetadata
 from kit.core.protocol.properties import CheckpointProperties
@@ -49,6 +50,8 @@ class PendingCheckpoint:
     Flink's counter `numAcknowledgedTasks` is the length of `acked_tasks` here (`acknowledgedTasks`), next to
     `not_yet_acked_tasks` (`notYetAcknowledgedTasks`); its statistics come by `setStatsCallback`.
     """
+
+    without_effect: ClassVar = frozenset({"stats", "timestamp_ms"})
 
     def __init__(
         self,

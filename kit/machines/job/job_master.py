@@ -28,6 +28,7 @@ Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler`, `AdaptiveSched
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
 
 from kit.core.protocol import events
 from kit.core.protocol.commands import (
@@ -84,6 +85,8 @@ CHECKPOINT_HISTORY = 1_000
 
 class JobMaster(Machine):
     """The master of one job."""
+
+    without_effect: ClassVar = frozenset({"restored_path"})
 
     def __init__(self, job: JobGraph, hooks: Sequence[str] = (), name: str = "job") -> None:
         super().__init__(name)

@@ -19,7 +19,7 @@ a user who does not want to wait, exists only here.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kit.core.protocol.commands import CancelTimer, Note, ScheduleTimer
 from kit.core.protocol.transitions import Transitions
@@ -93,6 +93,8 @@ class StateTransitionManager:
     `max_trigger_delay_ms` is derived from the settings. In the phase TRANSITIONING the job must be redeployed, and
     nothing follows.
     """
+
+    without_effect: ClassVar = frozenset({"_cooled_down_ms"})
 
     def __init__(self, context: RescaleContext, settings: RescaleConfig, max_trigger_delay_ms: int) -> None:
         self.phase = RescalePhase.COOLDOWN

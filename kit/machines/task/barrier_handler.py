@@ -13,7 +13,7 @@ Follows Flink's `CheckpointBarrierHandler` and `CheckpointableTask`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
 from kit.core.protocol.notes import NoteKind
@@ -73,6 +73,8 @@ class CheckpointBarrierHandler(ABC):
 
     Follows Flink's `CheckpointBarrierHandler`.
     """
+
+    without_effect: ClassVar = frozenset({"_metrics", "_bytes_processed", "_alignment_started_ms", "start_delay_ms"})
 
     def __init__(self, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool) -> None:
         self._gates = gates

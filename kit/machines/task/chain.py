@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -114,6 +114,8 @@ class ChainOutput:
     Each takes the main output (tag None) or one side output; watermarks go to all of them.
     """
 
+    without_effect: ClassVar = frozenset({"watermark_ms"})
+
     __slots__ = ("_next", "_outputs", "_partitions", "_takers", "watermark_ms")
 
     def __init__(
@@ -194,6 +196,8 @@ class ChainLink:
 
     Follows Flink's `StreamOperatorStateHandler` and `StreamOperatorWrapper`.
     """
+
+    without_effect: ClassVar = frozenset({"_late", "_metrics"})
 
     def __init__(self, chained: ChainedOperator, owner: ChainOwner) -> None:
         vertex = owner.vertex

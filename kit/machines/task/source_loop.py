@@ -8,7 +8,7 @@ others. Follows Flink's `SourceOperatorStreamTask`; its `getAvailableFuture` is 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kit.core.protocol.commands import AwaitRows, Note, ReadSplit, ScheduleTimer
 from kit.core.protocol.events import RowsAvailable, SplitRead
@@ -37,6 +37,8 @@ class SourceActions(Protocol):
 
 class SourceLoop:
     """The reading of one source operator."""
+
+    without_effect: ClassVar = frozenset({"_woken_by"})
 
     def __init__(self, source: SourceOperator, operator_id: str, task: SourceActions) -> None:
         self.operator = source

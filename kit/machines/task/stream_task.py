@@ -34,7 +34,7 @@ Follows Flink's `StreamTask`, `SourceOperatorStreamTask`, `OneInputStreamTask` a
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -85,6 +85,8 @@ ALIGNMENT_TIMEOUT = "alignment-timeout"
 
 class StreamTask(Machine):
     """One subtask of a job: the task named `task` of the execution graph, deployed in epoch `attempt`."""
+
+    without_effect: ClassVar = frozenset({"failure", "_initialization"})
 
     def __init__(self, graph: ExecutionGraph, task: str, attempt: int) -> None:
         super().__init__(task, f"{task}@{attempt}")

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain as chained
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kit.core.protocol.commands import CancelSnapshot, CancelTimer, DiscardSnapshot, ScheduleTimer, WriteSnapshot
 from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
@@ -69,6 +69,8 @@ class AsyncCheckpoint:
     `AsyncCheckpointState.RUNNING` while it exists, to `AsyncCheckpointState.COMPLETED` with its report, and to
     `AsyncCheckpointState.DISCARDED` once it is discarded.
     """
+
+    without_effect: ClassVar = frozenset({"metrics", "started_ms"})
 
     checkpoint_id: int
     metrics: CheckpointMetricsBuilder

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from heapq import nsmallest
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -84,6 +84,8 @@ class InputActions(Protocol):
 
 class TaskInput:
     """All inputs of one task. The task sets `barriers`, its barrier handler."""
+
+    without_effect: ClassVar = frozenset({"_recovered_by", "_taking"})
 
     barriers: CheckpointBarrierHandler
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 INPUT_WATERMARK, OUTPUT_WATERMARK, STATE_ENTRIES, STATE_BYTES, LATE_ROWS, SPLITS_LEFT = KITS_OWN = (
     "input_watermark_ms",
@@ -44,6 +44,8 @@ LONGEST = 200
 
 class Counter:
     """A number that counts up, or down."""
+
+    without_effect: ClassVar = frozenset({"count"})
 
     def __init__(self) -> None:
         self.count = 0
@@ -67,6 +69,8 @@ class Counter:
 class Gauge:
     """A value that a function returns whenever the metric is read."""
 
+    without_effect: ClassVar = frozenset({"value"})
+
     def __init__(self, value: Callable[[], Any]) -> None:
         self.value = value
 
@@ -87,6 +91,8 @@ class Gauge:
 
 class Meter:
     """A number of events, of which the host works out how many come in a second."""
+
+    without_effect: ClassVar = frozenset({"count"})
 
     def __init__(self) -> None:
         self.count = 0
@@ -110,6 +116,8 @@ RATE = ".per_s"
 
 class Histogram:
     """The distribution of numbers: of the last 1,000, and how many there were."""
+
+    without_effect: ClassVar = frozenset({"count", "_values"})
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,9 +1,9 @@
 """The relevant content of a value, as a comparable value: two machines with equal digests behave equally.
 
 A digest follows a value into its parts, as `kit.hosts.lab.world.copying` does, and omits what only observes or
-measures: ids of events, times, statistics (`UNSEEN`). Immutable objects that all states share (the job, its graph, the
-user's functions) are identified by name. Other objects of unknown types are distinguished by their address. So a digest
-may distinguish equal states, but never treats different ones as equal.
+measures: ids of events, times, statistics (`without_effect` of a class). Immutable objects that all states share (the
+job, its graph, the user's functions) are identified by name. Other objects of unknown types are distinguished by their
+address. So a digest may distinguish equal states, but never treats different ones as equal.
 """
 
 from __future__ import annotations
@@ -33,31 +33,8 @@ Names = Mapping[int, str]
 """The names of shared objects, by address."""
 Traits: TypeAlias = "tuple[Callable[[Any, Walk], None], bool, bool, bool]"
 
-UNSEEN: dict[str, frozenset[str]] = {
-    "Buffer": frozenset({"size_bytes"}),
-    "Machine": frozenset({"at", "cause", "event_id", "events_handled", "_commands"}),
-    "CheckpointBarrierHandler": frozenset({"_metrics", "_bytes_processed", "_alignment_started_ms", "start_delay_ms"}),
-    "SourceLoop": frozenset({"_woken_by"}),
-    "TaskInput": frozenset({"_recovered_by", "_taking"}),
-    "AsyncCheckpoint": frozenset({"metrics", "started_ms"}),
-    "CheckpointLedger": frozenset({"statistics", "last_completion_ms"}),
-    "CheckpointCompletion": frozenset({"_metadata_size"}),
-    "PendingCheckpoint": frozenset({"stats", "timestamp_ms"}),
-    "StreamTask": frozenset({"failure", "_initialization"}),
-    "CheckpointCoordinator": frozenset({"_requests"}),
-    "StateTransitionManager": frozenset({"_cooled_down_ms"}),
-    "JobMaster": frozenset({"restored_path"}),
-    "ChainLink": frozenset({"_late", "_metrics"}),
-    "ChainOutput": frozenset({"watermark_ms"}),
-    **dict.fromkeys(("Counter", "Gauge", "Meter", "Histogram"), frozenset({"count", "value", "_values"})),
-    # Caches of earlier look-ups: they have no effect on results. Users see `_key`.
-    "KeyContext": frozenset(
-        {"turn", "run", "_code", "_code_known", "_code_at", "_batch", "_batch_codes", "_batch_created"}
-    ),
-    "StateTable": frozenset({"_looked_up", "_current_slot", "run"}),  # of the last row; a run ends with its batch
-    "KeyedProcessFunctionContext": frozenset({"_states"}),  # views by the user's address; the tables are included
-}
-"""Fields to omit, by the name of their class: they have no effect on a machine's behaviour."""
+WITHOUT_EFFECT = "without_effect"
+"""The name under which a class declares its fields that have no effect on a machine's behaviour; they are omitted."""
 
 UNORDERED = frozenset({"PendingCheckpoint", "OperatorStateBuilder"})
 """Classes whose dictionaries may be filled in any order, because nothing depends on it."""
@@ -383,7 +360,7 @@ def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
         return _by_text
     if kind.__module__.startswith(("pyarrow", "_", "builtins")) and kind.__module__ != "__main__":
         return _by_address  # implemented in C; a notebook's definitions are in `__main__`
-    unseen = frozenset().union(*(UNSEEN.get(each.__name__, ()) for each in kind.__mro__))
+    unseen = frozenset().union(*(vars(each).get(WITHOUT_EFFECT, ()) for each in kind.__mro__))
     unordered = kind.__name__ in UNORDERED
     seen_as = SEEN_AS.get(kind.__name__, {})
     fields = tuple(name for name in slots_of(kind) if name not in unseen)

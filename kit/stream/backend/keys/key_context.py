@@ -7,7 +7,7 @@ current key once however many calls a user function makes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,10 @@ _NO_KEY = object()
 
 class KeyContext:
     """The codec of the keys, the last encoded batch, the current key, and the key groups of the subtask."""
+
+    without_effect: ClassVar = frozenset(
+        {"turn", "run", "_code", "_code_known", "_code_at", "_batch", "_batch_codes", "_batch_created"}
+    )
 
     def __init__(self, key_type: pa.DataType, key_group_range: KeyGroupRange, max_parallelism: int) -> None:
         check_parallelism(max_parallelism)

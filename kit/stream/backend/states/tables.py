@@ -102,6 +102,9 @@ class _Within:
 class StateTable:
     """The entries of one state: a value for each (key, namespace) that has one."""
 
+    # What was looked up for the last row; a run ends with its batch.
+    without_effect: ClassVar = frozenset({"_looked_up", "_current_slot", "run"})
+
     kind: ClassVar[StateKind]
     view: ClassVar[type[KeyedState]]
     """The class for a function that works on one key at a time."""

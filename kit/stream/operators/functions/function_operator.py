@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -178,6 +178,9 @@ class KeyedProcessFunctionContext(ProcessFunctionContext):
     `timestamp_ms` is the event time of the row or timer (None for a row without one), `timer_service` the timers of its
     key.
     """
+
+    # Views by the address of the user's; the tables are included.
+    without_effect: ClassVar = frozenset({"_states"})
 
     _operator: KeyedFunctionOperator
 
