@@ -211,16 +211,14 @@ def _end_of_data(evidence: Evidence, task: str) -> TraceRecord | None:
     waits for its last checkpoint.
     """
     told = evidence.last(RecordKind.TASK_STATE_CHANGED, role="command", machine=task, end_of_data=True)
-    if told is None:
-        stop = next(
-            (each for each in evidence.of_kind(RecordKind.CHECKPOINT_PENDING) if each.data["snapshot"] in STOPS), None
-        )
-        told = (
-            None
-            if stop is None
-            else evidence.last(RecordKind.WRITE_SNAPSHOT, machine=task, checkpoint_id=stop.checkpoint_id)
-        )
-    return told if told is not None and evidence.is_present(told) else None
+    if told is not None and evidence.is_present(told):
+        return told
+    pending = reversed(evidence.of_kind(RecordKind.CHECKPOINT_PENDING))
+    stop = next((each for each in pending if each.data["snapshot"] in STOPS), None)
+    if stop is None:
+        return None
+    copied = evidence.last(RecordKind.WRITE_SNAPSHOT, machine=task, checkpoint_id=stop.checkpoint_id)
+    return copied if copied is not None and evidence.is_present(copied) else None
 
 
 def end(inquiry: Inquiry, task: str) -> Fact:

@@ -1,0 +1,25 @@
+"""What is answered about the run with several of everything: `python -m tests.why.several` writes `several.txt` again.
+
+It has `#` for each length of time, which the order of messages decides. After a change of words look at what `git diff`
+says.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.several_run import moments
+
+STORED = Path(__file__).with_suffix(".txt")
+_LENGTH = re.compile(r"(\d+ min )?\d[\d,.]* (ms|s)\b")
+
+
+def written() -> str:
+    """The answers as they are stored."""
+    told = ((moment, str(lab.why(about))) for moment, lab, asked in moments() for about in asked)
+    return "\n".join(f"# {moment}: {_LENGTH.sub('#', why)}\n" for moment, why in told)
+
+
+if __name__ == "__main__":
+    STORED.write_text(written(), encoding="utf-8")
