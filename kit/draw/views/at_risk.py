@@ -49,7 +49,8 @@ def at_risk(run: Any, *, n: int | None = None) -> AtRisk:
 
 def at_risk_view(subject: Subject) -> AtRisk:
     """The same for the explorer's tab."""
-    done = [each.checkpoint_id for each in subject.moment.checkpoints.values() if each.status == COMPLETED]
+    ended = [each for each in subject.moment.checkpoints.values() if each.status == COMPLETED]
+    done = [each.checkpoint_id for each in ended if not each.savepoint]  # no restart goes back to a savepoint
     pending = [each.checkpoint_id for each in subject.moment.checkpoints.values() if each.status == PENDING]
     checkpoint = max(done, default=None)
     restored = subject.moment.restores[-1].checkpoint_id if subject.moment.restores else None

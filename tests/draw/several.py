@@ -1,0 +1,68 @@
+"""What is drawn of the run with several of everything: `python -m tests.draw.several` writes `several.txt` again.
+
+It has the words of each picture, with `#` for each length of time, which the order of messages decides. After a change
+of words or of a picture look at what `git diff` says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+from kit.draw import compare
+from kit.draw.page.page import checkpoints_table
+from kit.draw.stage.drawing import graph
+from kit.draw.stage.film import film_layout
+from kit.draw.stage.frames import last_frame
+from kit.draw.views.views import VIEWS
+from kit.hosts.lab import Lab
+from kit.run.subject import Subject
+from tests.several_run import moments
+
+STORED = Path(__file__).with_suffix(".txt")
+SHOWN = {
+    "worker 0 is lost": ("life", "at-risk"),
+    "6 and 7 are pending": ("barriers", "phases", "life"),
+    "the job stops": ("phases", "rescaling", "snapshot"),
+}
+"""The views that are shown at a moment, besides the job itself."""
+_HIDDEN = re.compile(r"<(style|script|title)\b.*?</\1>", re.DOTALL)
+_LETTER = re.compile("[a-z]")
+_LENGTH = re.compile(r"(\d+ min )?\d[\d,.]*\s?(ms|s)\b")
+
+
+def pictures() -> Iterator[tuple[str, list[str]]]:
+    """Each picture with its lines."""
+    for moment, lab, _ in moments():
+        yield f"{moment}: the job", list(_job(lab))
+        for view in VIEWS:
+            if view.name in SHOWN.get(moment, ()):
+                yield f"{moment}: {view.name}", _words(view.draw(Subject(lab))._repr_html_())
+    table = checkpoints_table(lab.look.moment()).drop(columns=["triggered_ms", "duration_ms"])
+    yield "the end: checkpoints", table.to_string().splitlines()
+    yield "the end: compared", _words(compare({"one": lab, "again": lab.trace})._repr_html_())
+
+
+def _job(lab: Lab) -> Iterator[str]:
+    """The lines on the picture of the job at present."""
+    frame = last_frame(lab)
+    for name, sprite in graph(film_layout(frame.stage), frame.moment).items():
+        if sprite.get("text") or sprite.get("title"):
+            yield f"{name} ({sprite['class']}): {sprite.get('text', '')} {sprite.get('title', '')}".rstrip()
+
+
+def _words(html: str) -> list[str]:
+    """The words of a picture, a line for each of its parts."""
+    parts = re.sub(r"<[^>]+>", "\n", _HIDDEN.sub("", html)).splitlines()
+    return [unescape(each.strip()) for each in parts if _LETTER.search(_LENGTH.sub("#", each))]
+
+
+def written() -> str:
+    """The pictures as they are stored."""
+    return "\n".join(f"# {title}\n{_LENGTH.sub('#', chr(10).join(lines))}\n" for title, lines in pictures())
+
+
+if __name__ == "__main__":
+    STORED.write_text(written(), encoding="utf-8")
