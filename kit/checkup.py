@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checkpoint_kit.collisions import commands_taken, modules_taken, reinstalling
+from kit.core.arguments.checks import flag_given
 from kit.core.extras import CORE, PROJECT
 from kit.core.markup import cells, element, table
-from kit.files.given import flag_given
 from kit.files.onlooker import in_notebook
 
 if TYPE_CHECKING:

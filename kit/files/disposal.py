@@ -7,10 +7,10 @@ from collections.abc import Collection
 
 from pyarrow import fs
 
+from kit.core.arguments.checks import path_given
 from kit.core.metadata import read_metadata
 from kit.core.state.errors import CheckpointError, StorageError
 from kit.files.confinement import paths_outside
-from kit.files.given import path_given
 from kit.files.storage import StateFiles
 
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import fs
 
+from kit.core.arguments.checks import path_given
 from kit.core.protocol.properties import Durability
 from kit.core.state.errors import SavepointNotFoundError, StateLostError, StorageError
 from kit.core.state.handles import (
@@ -41,7 +42,6 @@ from kit.core.state.handles import (
 )
 from kit.files import object_stores
 from kit.files.entropy import Entropy
-from kit.files.given import path_given
 from kit.stream.connectors import disk
 from kit.stream.connectors.files import APPEAR_WHOLE
 

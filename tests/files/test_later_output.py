@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, Lab, ParquetSink, StreamEnvironment, sum_
-from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark.job import SparkJob
+from kit.machines.job.errors import JobFailedError
 from tests.hosts.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job
 
 ROWS = [{"letter": "abc"[number % 3], "n": number} for number in range(60)]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kit import CheckpointConfig, ExponentialDelay, ParquetSink, StreamEnvironment
-from kit.files.job_failed import JobFailedError
 from kit.files.stores.errors import StoreError
 from kit.hosts.spark.job import SparkJob
+from kit.machines.job.errors import JobFailedError
 from tests.hosts.spark.jobs import LASTING, ThreadGang, await_checkpoint
 
 UNWRITABLE = "/sys"

@@ -25,10 +25,9 @@ import pandas as pd
 
 from kit import CheckpointConfig, CollectionSource, Lab, ParquetSink, StreamEnvironment, count, open_checkpoint
 from kit.core.protocol.properties import RetentionPolicy
-from kit.files.job_ended import JobEndedError
-from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark.job import SparkJob
+from kit.machines.job.errors import JobEndedError, JobFailedError
 from tests.hosts.spark.jobs import ThreadGang
 
 ROWS = 60

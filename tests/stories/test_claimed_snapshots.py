@@ -11,9 +11,9 @@ import pytest
 
 from kit import CheckpointConfig, CollectionSource, Lab, NoRestart, ParquetSink, StreamEnvironment, count
 from kit.core.protocol.properties import RecoveryClaimMode, RetentionPolicy
-from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark.job import SparkJob
+from kit.machines.job.errors import JobFailedError
 from tests.hosts.spark.jobs import ThreadGang
 from tests.stories.rollbacks import ALL, ROWS, STOP, InLab, OnSlots, environment
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from kit.files.job_ended import JobEndedError
 from kit.hosts.spark import JobFailedError, SparkJob
+from kit.machines.job.errors import JobEndedError
 from tests.hosts.spark.conftest import spark_session
 from tests.hosts.spark.jobs import ROWS, check_output, generator, read, totals_job
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import ipywidgets
 
-from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab
+from kit.machines.job.errors import JobFailedError
 from kit.run.moments.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
 from widgets.base.buttons import ROW, button, dropdown, icon_button, named
 from widgets.panels.app import App

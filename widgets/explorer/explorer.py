@@ -23,14 +23,14 @@ from typing import Any
 import ipywidgets
 from IPython.display import display
 
+from kit.core.arguments.checks import flag_given
 from kit.draw.page.page import export_html
 from kit.draw.picture import Svg
 from kit.draw.views.rescaling import VIEW as RESCALING
-from kit.files.given import flag_given
-from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab, LabError, save_scenario
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, ready_job
+from kit.machines.job.errors import JobFailedError
 from kit.machines.job.status import JobStatus
 from kit.run.run import run_of
 from kit.snapshots.checkpoints import Checkpoint

@@ -14,10 +14,10 @@ from typing import Any
 import ipywidgets
 
 from kit.core.trace.record_kinds import RecordKind
-from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Adversarial, Fair, First, Lab, ready_job
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, default_settings
+from kit.machines.job.errors import JobFailedError
 from kit.run.durations import duration
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph

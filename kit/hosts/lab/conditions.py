@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kit.core.arguments.checks import flag_given
 from kit.core.arguments.durations import Duration, DurationError, to_ms
-from kit.files.given import flag_given
 from kit.hosts.lab.errors import LabError, enumerated, nearest, whole_number
 from kit.hosts.lab.faults.faults import FAULTS
 from kit.run.kinds import KINDS

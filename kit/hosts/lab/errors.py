@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from kit.files.job_ended import JobEndedError
-from kit.files.job_failed import JobFailedError
+from kit.machines.job.errors import JobEndedError, JobFailedError
 
 MOST_NAMED = 5
 MOST_LINES, KEPT_AT_END = 6, 2

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from kit.core.arguments.checks import directory_given, flag_given, path_given
 from kit.core.arguments.signposts import LAB, RESTORE_PATH, no_attribute, takes
 from kit.core.protocol.events import (
     RequestCancel,
@@ -38,7 +39,6 @@ from kit.core.protocol.events import (
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
 from kit.core.protocol.words import Word
 from kit.core.trace.trace import Trace
-from kit.files.given import directory_given, flag_given, path_given
 from kit.files.missing_uids import warn_of_missing_uids
 from kit.files.output_checks import output_at_risk
 from kit.hosts.lab.by_words import chosen

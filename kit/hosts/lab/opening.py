@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kit.core.arguments.checks import Choice, no_job, one_of
 from kit.core.protocol.events import StartJob
-from kit.files.given import Choice, no_job, one_of
 from kit.files.memory import MemoryFiles
 from kit.files.memory_output import MemoryOutput
 from kit.files.output_checks import begin_new_output, check_new_output, free_run_name

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kit.core.lazily import offer as _offer
 
 if TYPE_CHECKING:
-    from kit.files.job_failed import JobFailedError as JobFailedError
     from kit.hosts.spark.driver.driver_settings import DriverSettings as DriverSettings
     from kit.hosts.spark.frames.checkpoint_state import register_checkpoints as register_checkpoints
     from kit.hosts.spark.job import SparkJob as SparkJob
@@ -21,5 +20,6 @@ if TYPE_CHECKING:
     from kit.hosts.spark.session import create_session as create_session
     from kit.hosts.spark.wire.endpoint import WireSettings as WireSettings
     from kit.hosts.spark.wire.tls import Tls as Tls
+    from kit.machines.job.errors import JobFailedError as JobFailedError
 
 _offer(__name__)

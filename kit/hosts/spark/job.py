@@ -30,6 +30,14 @@ from uuid import uuid4
 import pandas as pd
 
 from kit.core.arguments.allowed import expect
+from kit.core.arguments.checks import (
+    directory_given,
+    flag_given,
+    no_job,
+    one_of,
+    path_given,
+    seconds_given,
+)
 from kit.core.arguments.signposts import JOB, RESTORE_PATH, no_attribute, takes
 from kit.core.protocol.commands import CompleteRequest
 from kit.core.protocol.events import (
@@ -43,16 +51,6 @@ from kit.core.protocol.events import (
 from kit.core.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
 from kit.core.protocol.words import Word
 from kit.core.trace.trace import Trace
-from kit.files.given import (
-    directory_given,
-    existing_directory,
-    flag_given,
-    no_job,
-    one_of,
-    path_given,
-    seconds_given,
-)
-from kit.files.job_failed import JobFailedError
 from kit.files.missing_uids import warn_of_missing_uids
 from kit.files.onlooker import in_notebook, progress_is_off
 from kit.files.output_checks import begin_new_output, check_new_output, free_run_name, output_at_risk
@@ -77,6 +75,7 @@ from kit.hosts.spark.slot.slot import SlotTicket
 from kit.hosts.spark.started_jobs import StartedJob, remember, started
 from kit.hosts.spark.temporary import remove_directory, temporary_directory
 from kit.machines.coordinator.master_hooks import MasterHook
+from kit.machines.job.errors import JobFailedError
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.graph.parallelism import parallelism_of
@@ -694,11 +693,13 @@ def _session(spark: Any) -> SparkSession | None:
 def _kept_recording(record: bool | str | os.PathLike[str]) -> str:
     """Create a directory for the recording below the user's and return its path; "" if the user named none.
 
-    Raises OSError, naming the user's directory, if that cannot be done.
+    Raises TypeError for anything but a path, and OSError, naming the user's directory, if that cannot be done.
     """
     if isinstance(record, bool):
         return ""
-    directory = existing_directory("record", record)
+    directory = directory_given("record", record)
+    if directory is None or not os.path.isdir(directory):
+        raise FileNotFoundError(f"record is {record!r}, but there is no such directory: make it first")
     try:
         return mkdtemp(prefix="recording-", dir=directory)
     except OSError as error:

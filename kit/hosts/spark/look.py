@@ -14,9 +14,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from kit.core.protocol.commands import CompleteRequest
-from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.progress import Progress
+from kit.machines.job.errors import JobFailedError
 from kit.run.metrics import metrics_table, state_bytes_of
 from kit.run.redistribution import restores_table
 from kit.run.stage import Stage

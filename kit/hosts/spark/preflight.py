@@ -9,13 +9,13 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.driver.gang import concurrent_tasks, missing_slots
 from kit.hosts.spark.driver.slot_watch import SlotWatch
 from kit.hosts.spark.driver.warm_slots import WarmSlots
 from kit.hosts.spark.session import is_local, is_open
 from kit.hosts.spark.started_jobs import StartedJob, started
+from kit.machines.job.errors import JobFailedError
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source_spec import SourceSpec
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kit.advice import ParallelismPlan
+from kit.core.arguments.checks import flag_given
 from kit.core.display import display
 from kit.core.metadata import CheckpointMetadata, MetadataVersion
 from kit.core.state.errors import CheckpointError, StateError
 from kit.core.state.handles import KeyGroupRange
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
-from kit.files.given import flag_given
 from kit.files.storage import StateFiles
 from kit.restore_check import Finding, Match, RestoreCheck, check_restore
 from kit.restore_check.job_shape import Job, Parallelism, shape_of

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pyarrow import fs
 
+from kit.core.arguments.checks import flag_given
 from kit.core.display import display
 from kit.core.state.errors import SavepointNotFoundError, StateError
-from kit.files.given import flag_given
 from kit.files.storage import METADATA_FILE_NAME, StateFiles
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint

@@ -24,8 +24,8 @@ from kit import (
     max_,
     sum_,
 )
-from kit.files.job_failed import JobFailedError
 from kit.hosts.spark import SparkJob
+from kit.machines.job.errors import JobFailedError
 from kit.stream.api.datastream import DataStream
 from kit.stream.backend.files import snapshot
 from kit.stream.operators.windows.window_assigners import WindowAssigner

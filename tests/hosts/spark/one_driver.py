@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kit.files.job_failed import JobFailedError
 from kit.files.job_files import JobFiles
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.sqlite import SqliteRecords
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.job import SparkJob
+from kit.machines.job.errors import JobFailedError
 from tests.hosts.spark.jobs import ThreadGang, generator, totals_job
 
 ROWS_PER_SECOND = 30_000

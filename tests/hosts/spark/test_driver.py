@@ -30,8 +30,6 @@ from kit import (
     ValueStateDescriptor,
     count,
 )
-from kit.files.job_ended import JobEndedError
-from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.driver.epoch import Epoch
 from kit.hosts.spark.job import SparkJob
@@ -42,6 +40,7 @@ from kit.hosts.spark.wire.channels import ElementArrived
 from kit.hosts.spark.wire.control import ControlClient, SlotHello, SlotJoined, SlotMessage
 from kit.hosts.spark.wire.endpoint import WireSettings
 from kit.hosts.spark.wire.wire import ControlMessage
+from kit.machines.job.errors import JobEndedError, JobFailedError
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.operators.sources.source import ReadResult, Split
 from tests.hosts.spark.jobs import (

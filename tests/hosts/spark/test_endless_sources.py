@@ -26,9 +26,9 @@ from kit import (
     TumblingEventTimeWindows,
     count,
 )
-from kit.files.job_failed import JobFailedError
 from kit.hosts.spark import SparkJob
 from kit.hosts.spark.slot.fetcher import QUICK_READS, SLOW_S, Fetcher
+from kit.machines.job.errors import JobFailedError
 from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.settings.job_settings import FixedDelay
 from tests.hosts.spark.jobs import ThreadGang

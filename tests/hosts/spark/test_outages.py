@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from kit import CheckpointConfig, CollectSink, FixedDelay, GeneratorSource, Lab, StreamEnvironment, sum_
-from kit.files.job_failed import JobFailedError
 from kit.files.storage import CheckpointStorage
 from kit.hosts.spark.job import SparkJob
+from kit.machines.job.errors import JobFailedError
 from kit.machines.job.failures import REPEATS
 from tests.core.protocol.test_outages import OUTAGES, OWN_FAULTS
 from tests.hosts.spark.jobs import ThreadGang

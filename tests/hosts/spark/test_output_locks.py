@@ -19,9 +19,9 @@ import pytest
 import kit
 from kit import CheckpointConfig, CollectionSource, ParquetSink, StreamEnvironment
 from kit.core.protocol.properties import RetentionPolicy
-from kit.files.job_failed import JobFailedError
 from kit.hosts.spark import SparkJob
 from kit.hosts.spark.output_locks import OutputInUseError
+from kit.machines.job.errors import JobFailedError
 from kit.stream.connectors import CommitError
 from tests.hosts.spark.jobs import ThreadGang
 from tests.house.files import ROOT

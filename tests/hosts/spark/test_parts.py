@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit import Parts, SparkJob
-from kit.files.job_failed import JobFailedError
+from kit.machines.job.errors import JobFailedError
 from tests.hosts.lab import own_parts as own
 from tests.hosts.lab.test_parts import ROWS, job
 from tests.hosts.spark.jobs import ThreadGang

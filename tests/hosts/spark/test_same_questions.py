@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from kit import CheckpointConfig, GeneratorSource, Lab, ParquetSink, SparkJob, StreamEnvironment, sum_
-from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.look import Look
 from kit.hosts.spark.look import SparkLook
+from kit.machines.job.errors import JobFailedError
 from tests.hosts.lab.test_master_hooks import Hook
 from tests.hosts.spark.jobs import ThreadGang
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.job import SparkJob
+from kit.machines.job.errors import JobFailedError
 from tests.hosts.spark.jobs import LASTING, ThreadGang, await_checkpoint, check_output, generator, staged, totals_job
 from tests.hosts.spark.test_two_drivers import ROOT, stored_ids
 from tests.object_store import ObjectStore, download

@@ -16,11 +16,11 @@ from kit.core.protocol.words import Word
 from kit.core.state.operator_handles import OperatorStateMode
 from kit.core.state.operator_state import OperatorSubtaskState
 from kit.core.trace.record_kinds import RecordKind
-from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.scenarios.scenario_outcome import in_one_line
 from kit.hosts.lab.world.edge import LOCAL_STATE
+from kit.machines.job.errors import JobFailedError
 from kit.run.moments.job_state import PENDING, Item, Moment
 
 LONGEST_ERROR = 400

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from enum import Enum
+from os import PathLike, fspath
 from typing import TypeVar
 
 Choice = TypeVar("Choice", bound=Enum)
@@ -31,24 +31,16 @@ def directory_given(what: str, found: object) -> str | None:
     """Return a directory as text, or None if omitted. Raises TypeError for anything but a path."""
     if found is None or isinstance(found, str):
         return found
-    if isinstance(found, os.PathLike):
-        return os.fspath(found)
+    if isinstance(found, PathLike):
+        return fspath(found)
     raise TypeError(f"{what} is {found!r}, but must be the path of a directory, such as '/savepoints'")
 
 
 def path_given(what: str, found: object) -> str:
     """Return the path of a savepoint as text. Raises TypeError for anything but a path."""
-    if isinstance(found, str | os.PathLike):
-        return os.fspath(found)
+    if isinstance(found, str | PathLike):
+        return fspath(found)
     raise TypeError(f"{what} is {found!r}, but must be the path of a savepoint, as savepoint(wait=True) returns it")
-
-
-def existing_directory(what: str, found: object) -> str:
-    """Return an existing directory. Raises TypeError for anything but a path, FileNotFoundError if it is missing."""
-    path = directory_given(what, found)
-    if path is None or not os.path.isdir(path):
-        raise FileNotFoundError(f"{what} is {found!r}, but there is no such directory: make it first")
-    return path
 
 
 def flag_given(what: str, found: object) -> bool:

@@ -1,6 +1,10 @@
-"""The error with which both hosts report that a job, or a requested snapshot, has failed."""
+"""The errors with which both hosts report the end of a job to its user."""
 
 from __future__ import annotations
+
+
+class JobEndedError(Exception):
+    """The job ended without a failure before the request could be fulfilled."""
 
 
 class JobFailedError(Exception):
