@@ -78,18 +78,35 @@ def check_restore(
 
 
 def _assignable(operator_states: Iterable[OperatorState], shape: JobShape) -> dict[str, OperatorState]:
-    """Return the states by operator id; without in-flight data if the job's exchanges are not known."""
+    """Return the states by operator id.
+
+    If the job's exchanges are not known, the operators that it has are without in-flight data, which cannot be
+    assigned then. The others keep it: the restore fails for it, or drops it.
+    """
+    states = {state.operator_id: state for state in operator_states}
     if shape.edges is not None:
-        return {state.operator_id: state for state in operator_states}
-    return {
-        state.operator_id: replace(
-            state,
+        return states
+    without = {
+        operator_id: replace(
+            states[operator_id],
             subtask_states={
                 subtask: replace(part, input_channel_state=(), result_subpartition_state=())
-                for subtask, part in state.subtask_states.items()
+                for subtask, part in states[operator_id].subtask_states.items()
             },
         )
-        for state in operator_states
+        for operator_id in states.keys() & _owners(shape).keys()
+    }
+    return {operator_id: without.get(operator_id, state) for operator_id, state in states.items()}
+
+
+def _owners(shape: JobShape) -> dict[str, tuple[AssignmentVertex, OperatorIDPair]]:
+    """Return the operators of the job, by each of the ids under which they look for state."""
+    return {
+        operator_id: (vertex, pair)
+        for vertex in shape.vertices
+        for pair in vertex.operators
+        for operator_id in (pair.generated_id, pair.user_defined_id)
+        if operator_id is not None
     }
 
 
@@ -97,13 +114,7 @@ def _assignable(operator_states: Iterable[OperatorState], shape: JobShape) -> di
 
 
 def _matches(states: Mapping[str, OperatorState], shape: JobShape) -> Iterator[MatchedOperator]:
-    owners = {
-        operator_id: (vertex, pair)
-        for vertex in shape.vertices
-        for pair in vertex.operators
-        for operator_id in (pair.generated_id, pair.user_defined_id)
-        if operator_id is not None
-    }
+    owners = _owners(shape)
     taken = set()
     for operator_id, state in states.items():
         vertex, pair = owners.get(operator_id, (None, None))

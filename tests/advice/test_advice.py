@@ -58,6 +58,16 @@ def test_figures_are_flinks() -> None:
     assert repr(figures) == "CheckpointFigures(slow: 4 COMPLETED, 1 PENDING)"
 
 
+def test_settings_that_an_older_flink_does_not_tell_are_not_known(tmp_path: Path) -> None:
+    answers = json.loads((SAVED / "backpressured.json").read_text())
+    known = read_flink(SAVED / "backpressured.json").settings
+    for gone in ("interval", "aligned_checkpoint_timeout", "tolerable_failed_checkpoints"):
+        del answers["/checkpoints/config"][gone]
+    (tmp_path / "older.json").write_text(json.dumps(answers))
+    left = read_flink(tmp_path / "older.json").settings
+    assert left == {name: known[name] for name in ("timeout_ms", "min_pause_ms", "max_concurrent", "unaligned")}
+
+
 def test_the_numbers_are_in_the_words() -> None:
     advice = advise(read_flink(SAVED / "expired.json"))
     assert advice.verdict.startswith("2 of 8 checkpoints completed.")

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -144,12 +145,58 @@ def test_orphans_warns_about_a_checkpoint_in_progress(tmp_path: Path) -> None:
 def test_orphans_lists_no_file_of_a_damaged_checkpoint(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         longs(tmp_path / "job" / f"chk-{number}", np.arange(5), 8)
-    (tmp_path / "job" / "chk-2" / "_metadata").write_bytes(b"no")
+    for number in (2, 3):
+        (tmp_path / "job" / f"chk-{number}" / "_metadata").write_bytes(b"no")
     (tmp_path / "job" / "left-over").write_bytes(b"123")
     assert not len(kit.open_checkpoints(tmp_path / "job").orphans), "what it refers to is not known"
     code, out, error = ran("orphans", tmp_path / "job", "--json")
     assert (code, out) == (2, "")
-    assert "chk-2" in error
+    assert error.startswith(f"kit: {tmp_path}/job/chk-2: "), "the first that cannot be read"
+    assert error.count("\n") == 1
+
+
+def test_orphans_are_listed_from_an_age_in_seconds_minutes_hours_and_days_on(tmp_path: Path) -> None:
+    longs(tmp_path / "job" / "chk-1", np.arange(5), 8)
+    now, ages = time.time(), {"new": 100, "old": 2 * 3_600, "older": 3 * 86_400}
+    for name, age_s in ages.items():
+        (tmp_path / "job" / name).write_bytes(bytes(age_s // 100))
+        os.utime(tmp_path / "job" / name, (now - age_s, now - age_s))
+    for age, wanted in {
+        "3s": ["new", "old", "older"],
+        "300s": ["old", "older"],
+        "3m": ["old", "older"],
+        "100m": ["old", "older"],
+        "140m": ["older"],
+        "3h": ["older"],
+        "2d": ["older"],
+        "4d": [],
+    }.items():
+        code, out, _ = ran("orphans", tmp_path / "job", "--older-than", age, "--json")
+        assert (code, [row["file"] for row in rows(out)]) == (1 if wanted else 0, wanted), age
+    assert (
+        "2 files, 2,664 B, that no checkpoint here refers to"
+        in ran("orphans", tmp_path / "job", "--older-than", "1h")[1]
+    )
+
+
+def test_every_problem_is_listed_and_the_first_three_of_a_checkpoint_are_told(tmp_path: Path) -> None:
+    for number in range(1, 6):
+        longs(tmp_path / "job" / f"chk-{number}", np.arange(5), 8)
+    for number in (2, 4):
+        (tmp_path / "job" / f"chk-{number}" / "keyed").unlink()
+    code, out, _ = ran("ls", tmp_path / "job")
+    assert code == 1
+    assert [line.partition(":")[0] for line in out.splitlines() if "is missing" in line] == ["chk-2", "chk-4"]
+    assert ran("show", tmp_path / "job" / "chk-2")[2].count("\n") == 1
+
+
+def test_several_key_groups_and_uids_are_taken_together(tmp_path: Path) -> None:
+    folder = longs(tmp_path, np.arange(50), 8)
+    groups = sorted(set(kit.open_checkpoint(folder).state("sums", "total")["key_group"].to_pylist()))
+    chosen = [text for group in (groups[0], groups[-1]) for text in ("--key-group", group)]
+    code, out, _ = ran("state", folder, "sums", "total", *chosen, "--json")
+    assert (code, {row["key_group"] for row in rows(out)}) == (0, {groups[0], groups[-1]})
+    assert len(groups) > 2
 
 
 def test_a_file_that_was_cut_off_is_named_before_it_is_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import kit
 from tests.cli.test_commands import SAVEPOINTS, ran
 from tests.flink_data import values, values_truth
 from tests.snapshots.truth import called
-from tests.snapshots.written import longs
+from tests.snapshots.written import BASE, LONG, header_of, longs, native, snapshot
 
 ANSWERS = Path(__file__).parents[1] / "data" / "flink_rest"
 
@@ -72,6 +73,28 @@ def test_check_exits_with_1_only_where_the_job_would_not_restore(tmp_path: Path)
     assert (code, err.count("\n")) == (2, 1), "what cannot be asked is no answer"
 
 
+def test_each_operator_and_each_type_that_is_named_is_checked(tmp_path: Path) -> None:
+    long = snapshot(BASE + LONG)
+    head = header_of(dict.fromkeys(("first", "second", "third"), ("VALUE", long)))
+    folder = native(tmp_path / "chk-1", head, [[struct.pack(">i", 0)] * 3 for _ in range(8)])
+    options = ["check", folder, "--uid", "sums=2", "--uid", "new=3:64", "--uid", "newer=1"]
+    code, out, _ = ran(*options)
+    assert code == 0
+    for name, after in (("new", "3"), ("newer", "1")):
+        (line,) = [each.split() for each in out.splitlines() if each.startswith(f"{name} ")]
+        assert line[:2] == [name, "new"]
+        assert after in line
+    types = [text for name in ("first", "second") for text in ("--type", f"sums/{name}=String")]
+    code, out, _ = ran(*options, *types, "--json")
+    failing = [row["found"] for row in map(json.loads, out.splitlines()) if row["severity"] == "fails"]
+    assert (code, [found.partition(" changed")[0] for found in failing]) == (
+        1,
+        ["The values of state 'first'", "The values of state 'second'"],
+    )
+    assert ran(*options, *types[:2], "--type", "sums/second=Long", "--json")[0] == 1
+    assert ran(*options, "--type", "sums/first=Long", "--type", "sums/second=Long")[0] == 0
+
+
 @SAVEPOINTS
 def test_a_newer_checkpoint_stands_for_the_job(version: str, case: str) -> None:
     folder = values(version) / case
@@ -95,6 +118,9 @@ def test_advise_says_what_helps_and_that_there_is_something_to_do() -> None:
     assert "12 of 24 subtasks were not done" in out
     code, out, _ = ran("advise", ANSWERS / "unaligned.json")
     assert code == 0
+    code, out, _ = ran("advise", ANSWERS / "unaligned.json", "--failures-every-s", 3_600)
+    shares = [[cell for cell in line.split() if cell.endswith("%")] for line in out.splitlines()[2:]]
+    assert (code, [len(each) for each in shares]) == (0, [4] * 5), "each share of each interval is a percentage"
     code, out, _ = ran("advise", ANSWERS / "expired.json", "--json")
     assert [json.loads(line)["symptom"] for line in out.splitlines()] == ["expired", "backpressure"]
     code, _, err = ran("advise", "no-such-file")

@@ -19,8 +19,10 @@ from kit.core.state.handles import (
 )
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.machines.restore.errors import RestoreError
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.topology import AssignmentVertex
 from kit.machines.restore.validate import load_and_validate
-from kit.restore_check import Effect, JobShape, RestoreCheck, Severity, check_restore
+from kit.restore_check import Effect, JobShape, RestoreCheck, Severity, check_restore, shape_of
 from kit.stream.graph.hashing import operator_id_of_uid
 from tests.flink_data import vectors
 from tests.machines.restore import build, test_state_assignment, test_validate
@@ -171,7 +173,10 @@ def test_a_source_that_is_dropped_repeats_its_rows(taken: tuple[Lab, str, Checkp
     _, _, metadata = taken
     check = check_restore(metadata, {"totals": 2, "out": 2}, allow_non_restored_state=True)
     (finding,) = [finding for finding in check.findings if finding.operator == "rows"]
-    assert finding.effect is Effect.REPEATED
+    rows = next(state for state in metadata.operator_states if state.uid == "rows")
+    in_flight = any(part.result_subpartition_state for part in rows.subtask_states.values())
+    assert finding.effect is (Effect.LOST if in_flight else Effect.REPEATED)
+    assert ("in-flight rows" in finding.found) == in_flight
     assert "a source's splits and positions (SourceReaderState)" in finding.found
 
 
@@ -228,7 +233,10 @@ def operator(uid: str, parts: dict[int, OperatorSubtaskState], parallelism: int 
 def test_a_union_list_that_grows_is_told() -> None:
     def part(subtask: int) -> OperatorSubtaskState:
         info = StateMetaInfo(tuple(range(600)), OperatorStateMode.UNION)
-        handle = OperatorStreamStateHandle({"all": info}, ByteStreamStateHandle(f"u{subtask}", bytes(600)))
+        few = StateMetaInfo(tuple(range(2)), OperatorStateMode.UNION)
+        split = StateMetaInfo(tuple(range(600)), OperatorStateMode.SPLIT_DISTRIBUTE)
+        states = {"few": few, "all": info, "mine": split}
+        handle = OperatorStreamStateHandle(states, ByteStreamStateHandle(f"u{subtask}", bytes(600)))
         return OperatorSubtaskState(managed_operator_state=(handle,))
 
     metadata = operator("lists", {subtask: part(subtask) for subtask in range(2)})
@@ -274,6 +282,11 @@ def test_what_is_no_job_is_refused(wrong: Any, said: str) -> None:
 def test_a_parallelism_for_nobody_is_refused(taken: tuple[Lab, str, CheckpointMetadata]) -> None:
     with pytest.raises(ValueError, match=r"parallelism names 'nobody', but the job has only .*'totals'"):
         check_restore(taken[2], job(2), {"nobody": 3})
+    unnamed = JobShape(
+        (*shape_of({"totals": 1, "rows": 2}).vertices, AssignmentVertex("map", 2, (OperatorIDPair("a" * 32),))), None
+    )
+    with pytest.raises(ValueError, match=r"names 'nobody', 'none', but the job has only 'map', 'rows', 'totals'$"):
+        check_restore(taken[2], unnamed, {"nobody": 3, "totals": 2, "map": 1, "none": 1})
     with pytest.raises(ValueError, match="not within bounds"):
         check_restore(taken[2], job(2), 0)
 

@@ -18,8 +18,8 @@ from tests.snapshots.written import collected, item, lists, utf
 JOB = {"orders": 1, "sink": 1}
 
 
-def split(partition: int, offset: int) -> bytes:
-    return item(utf("orders") + struct.pack(">iqq", partition, offset, -(1 << 63)))
+def split(partition: int, offset: int, topic: str = "orders") -> bytes:
+    return item(utf(topic) + struct.pack(">iqq", partition, offset, -(1 << 63)))
 
 
 @pytest.fixture
@@ -69,6 +69,36 @@ def test_positions_that_the_log_lost_are_lost_rows(
     assert "partition 0" in found.found
 
 
+def test_each_position_of_each_topic_is_looked_up(tmp_path: Path) -> None:
+    """Two topics have all, one has lost two partitions of four, and one source reads files as well."""
+    orders = [split(0, 100), split(1, 40), split(2, -2)]
+    bills = [split(0, 10, "bills"), split(1, 20, "bills"), split(2, 30, "bills"), split(3, 40, "bills")]
+    refunds = [split(0, 7, "refunds"), split(1, -1, "refunds")]
+    states = {("orders", "SourceReaderState"): [*orders, *bills, *refunds]}
+    savepoint = kit.open_checkpoint(lists(tmp_path / "savepoint", states))
+    unknown = told(savepoint, Outside(), "orders")
+    assert [each.found.partition(".")[0] for each in unknown] == [
+        "It reads topic 'orders' again from 3 positions",
+        "It reads topic 'bills' again from 4 positions",
+        "It reads topic 'refunds' again from 2 positions",
+    ]
+    retained = {
+        "orders": {0: (50, 130), 1: (40, 41), 2: (0, 9)},
+        "bills": {"0": (10, 10), 1: (0, 15), 2: (31, 99), 3: (0, 44)},
+        "refunds": {0: (0, 7), 1: (0, 50)},
+    }
+    found = told(savepoint, Outside(retained), "orders")
+    assert [(each.severity, each.effect) for each in found] == [
+        *[(Severity.WARNS, Effect.LOST)] * 2,
+        *[(Severity.TELLS, Effect.EXACTLY_ONCE)] * 2,
+    ]
+    beyond, early, of_orders, of_refunds = (each.found for each in found)
+    assert beyond == "Topic 'bills', partition 1: offset 20 is beyond the log's end at 15: it was cut off or recreated."
+    assert early == "Topic 'bills', partition 2: the 1 rows from offset 30 on are no longer in the log."
+    assert "'orders': the log still has all 3 positions; 31 rows behind them" in of_orders
+    assert "'refunds': the log still has all 2 positions; 0 rows behind them" in of_refunds
+
+
 def test_transactions_that_the_broker_has_aborted_are_lost(savepoint: kit.Checkpoint) -> None:
     (found,) = told(savepoint, Outside(transaction_timeout_ms=900_000, age_ms=900_000), "sink")
     assert found.effect is Effect.LOST
@@ -78,21 +108,32 @@ def test_transactions_that_the_broker_has_aborted_are_lost(savepoint: kit.Checkp
     assert "A restore within 5 min" in found.found
 
 
+def part_file(name: str) -> bytes:
+    """A part file of 5 bytes that waits for its commit as `/out/<name>`."""
+    local = f"/out/{name}/out/.{name}".encode()
+    recoverable = item(struct.pack("<IqII", 0x1E744B57, 5, len(name) + 5, len(local) - len(name) - 5) + local)
+    pending = struct.pack(">I?", 0x2C853C89, True) + utf(f"file:/out/{name}") + struct.pack(">q", 5) + recoverable
+    return item(struct.pack(">I", 0x1E765C80) + utf("day") + b"\1" + item(pending, version=2) + b"\0\0", version=2)
+
+
 def test_part_files_that_are_gone_are_lost(tmp_path: Path) -> None:
-    local = b"/out/part-0/out/.part-0"
-    recoverable = item(struct.pack("<IqII", 0x1E744B57, 5, 11, len(local) - 11) + local)
-    pending = struct.pack(">I?", 0x2C853C89, True) + utf("file:/out/part-0") + struct.pack(">q", 5) + recoverable
-    part = struct.pack(">I", 0x1E765C80) + utf("day") + b"\1" + item(pending, version=2) + b"\0\0"
-    states = {("sink", "streaming_committer_raw_states"): [collected(item(part, version=2))]}
+    names = [f"part-{n}" for n in range(6)]
+    states = {("sink", "streaming_committer_raw_states"): [collected(*map(part_file, names))]}
     savepoint = kit.open_checkpoint(lists(tmp_path / "savepoint", states))
-    for there, effect in (
-        ("/out/part-0", Effect.EXACTLY_ONCE),
-        ("/out/.part-0", Effect.EXACTLY_ONCE),
-        ("", Effect.LOST),
-    ):
-        check = savepoint.check({"sink": 1}, outside=Outside(exists=there.__eq__))
+    published, temporary = [f"/out/{name}" for name in names], [f"/out/.{name}" for name in names]
+    for there in (published, temporary, [*published[:3], *temporary[3:]]):
+        check = savepoint.check({"sink": 1}, outside=Outside(exists=there.__contains__))
         (found,) = [each for each in check.findings if each.operator == "sink"]
-        assert found.effect is effect, there
+        assert found.effect is Effect.EXACTLY_ONCE, there
+        assert found.found.startswith("6 part files, 30 B, wait for their commit.")
+    for there, gone in (
+        ([*published[:1], *temporary[2:4], *published[5:]], ["part-1", "part-4"]),
+        ([], ["part-0", "part-1", "part-2"]),
+    ):
+        check = savepoint.check({"sink": 1}, outside=Outside(exists=there.__contains__))
+        lost = [each for each in check.findings if each.operator == "sink"]
+        assert {each.effect for each in lost} == {Effect.LOST}
+        assert [each.found.split()[3].rpartition("/")[2] for each in lost] == gone, "the first three are named"
 
 
 def file_split(name: str, offset: int) -> bytes:
@@ -106,6 +147,14 @@ def file_split(name: str, offset: int) -> bytes:
 
 def test_files_of_a_source_that_are_gone_are_lost(tmp_path: Path) -> None:
     states = {("files", "SourceReaderState"): [file_split("a", 100), file_split("b", 0)]}
+    more = {("files", "SourceReaderState"): [file_split(name, 0) for name in "abcdef"]}
+    many = kit.open_checkpoint(lists(tmp_path / "many", more))
+    for left, named in (("bdef", "ac"), ("e", "abc")):
+        there = {f"file:/in/{name}" for name in left}
+        gone = many.check({"files": 1}, outside=Outside(exists=there.__contains__)).findings
+        assert [each.found.split()[2] for each in gone if each.effect is Effect.LOST] == [
+            f"file:/in/{n}" for n in named
+        ]
     savepoint = kit.open_checkpoint(lists(tmp_path / "savepoint", states))
     assert savepoint.state("files", "SourceReaderState")["path"].to_pylist() == ["file:/in/a", "file:/in/b"]
     for there, effect, said in (
