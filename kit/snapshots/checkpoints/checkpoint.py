@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,9 @@ from kit.advice import ParallelismPlan
 from kit.core.arguments.checks import flag_given
 from kit.core.display import display
 from kit.core.metadata import CheckpointMetadata, MetadataVersion
-from kit.core.state.errors import CheckpointError, StateError
+from kit.core.state.errors import StateError
 from kit.core.state.handles import KeyGroupRange
-from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.core.state.operator_state import OperatorState
 from kit.files.storage import StateFiles
 from kit.restore_check import Finding, Match, RestoreCheck, check_restore
 from kit.restore_check.job_shape import Job, Parallelism, shape_of
@@ -28,12 +27,12 @@ from kit.snapshots.checkpoints.checking import declared_in, not_as_declared, typ
 from kit.snapshots.checkpoints.difference import CheckpointDiff
 from kit.snapshots.checkpoints.in_flight import records_in_flight
 from kit.snapshots.checkpoints.key_plan import plan_of
-from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
+from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo
 from kit.snapshots.checkpoints.located import groups_of, keyed_bytes, list_names, located
-from kit.snapshots.checkpoints.naming import label, operator_named, with_uids
-from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
+from kit.snapshots.checkpoints.naming import errors_about, label, operator_named, with_uids
 from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
 from kit.snapshots.checkpoints.state_bytes import StateBytes
+from kit.snapshots.checkpoints.state_parts import StateParts
 from kit.snapshots.checkpoints.storage import Storage, measured
 from kit.snapshots.checkpoints.versioned_items import COMMITTER_STATE, SOURCE_READER_STATE
 from kit.snapshots.formats.headers import Decoders
@@ -116,8 +115,7 @@ class Checkpoint:
     ) -> None:
         self.metadata, self.metadata_version, self._layout = metadata, layout.number, layout
         self._data, self._source, self._decoders, self._uids = data, source, decoders, uids
-        self._keyed: dict[tuple[str, int], list[KeyedPart | OwnPart]] = {}
-        self._lists: dict[tuple[str, int], list[OperatorPart | OwnOperatorPart]] = {}
+        self._parts = StateParts(source, decoders)
 
     def open_other(self, path: str | os.PathLike[str]) -> Checkpoint:
         """Open another checkpoint as this one was opened: with its file system, decoders, uids, and `follow`.
@@ -206,11 +204,12 @@ class Checkpoint:
         """One row per key group of a subtask with bytes of its own. RocksDB's files hold all of theirs together."""
         import pandas as pd
 
-        rows = []
-        for operator in self.metadata.operator_states:
-            for subtask, state in sorted(operator.subtask_states.items()):
-                for part in self._keyed_parts(operator, subtask, state):
-                    rows += [(label(operator), subtask, *each) for each in part.sizes().items()]
+        rows = [
+            (label(operator), subtask, *each)
+            for operator in self.metadata.operator_states
+            for subtask, part in self._parts.keyed(operator)
+            for each in part.sizes().items()
+        ]
         frame = pd.DataFrame(rows, columns=["operator", "subtask", "key_group", "bytes"])
         return frame.astype({"subtask": "int64", "key_group": "int64", "bytes": "int64"})
 
@@ -235,7 +234,7 @@ class Checkpoint:
         found = self._operator(operator)
         if not isinstance(name, str):
             raise TypeError(f"name is {name!r}, but must be the name of a state of operator {operator!r}")
-        with _named(found, name):
+        with errors_about(found, name):
             table = self._keyed_table(found, name, key_groups)
             table = self._operator_table(found, name) if table is None else table
         if table is None:
@@ -250,17 +249,14 @@ class Checkpoint:
         """
         found = self._operator(operator)
         is_known = False
-        for subtask, state in sorted(found.subtask_states.items()):
-            if key_groups is not None and not set(key_groups).intersection(groups_of(state)):
+        for _, part in self._parts.keyed(found, _with_groups(found, key_groups)):
+            if name not in _names(part.infos()):
                 continue
-            for part in self._keyed_parts(found, subtask, state):
-                if name not in {info.name for info in part.infos()}:
-                    continue
-                is_known = True
-                with _named(found, name):
-                    yield from _by_group(part, name, key_groups)
-        if not is_known and name not in {info.name for _, info in self._infos(found, keyed=True)}:
-            if name in {info.name for _, info in self._infos(found)}:
+            is_known = True
+            with errors_about(found, name):
+                yield from _by_group(part, name, key_groups)
+        if not is_known and name not in _names(self._parts.infos(found, keyed=True)):
+            if name in _names(self._parts.infos(found)):
                 raise KeyError(f"{name!r} is operator state, which has no key groups: read it with state()")
             raise self._no_state(found, name)
 
@@ -290,7 +286,7 @@ class Checkpoint:
         Raises KeyError and CheckpointError as `state` does.
         """
         found = self._operator(operator)
-        kinds = [kind for kind, infos in self._first_infos(found) if name in _names(infos)]
+        kinds = [kind for kind, infos in self._parts.first_infos(found) if name in _names(infos)]
         if not kinds:
             raise self._no_state(found, name)
         units: list[pages.Unit] = []
@@ -300,18 +296,17 @@ class Checkpoint:
             else:
                 own = groups_of(state)
                 units += [pages.Unit(subtask, group) for group in own if key_groups is None or group in key_groups]
-        with _named(found, name):
+        with errors_about(found, name):
             return pages.page_of(units, lambda unit: self._read(found, name, unit), at, rows, query, most_read)
 
     def _read(self, operator: OperatorState, name: str, unit: pages.Unit) -> Iterator[pa.Table] | None:
         """Return the rows of a unit, None if it has none."""
         subtask, group = unit
-        state = operator.subtask_states[subtask]
         if group is None:
-            return self._operator_tables(operator, name, subtask, state)
+            return self._operator_tables(operator, name, (subtask,))
         with_rows = [
             part
-            for part in self._keyed_parts(operator, subtask, state)
+            for _, part in self._parts.keyed(operator, (subtask,))
             if group in part.groups() and name in _names(part.infos())
         ]
         if not with_rows:
@@ -341,10 +336,9 @@ class Checkpoint:
 
     def _by_key_group(self, operator: str, subtask: int, what: str) -> dict[int, int]:
         found = self._operator(operator)
-        state = found.subtask_states.get(subtask)
         counted: Counter[int] = Counter()
-        with _named(found, f"subtask {subtask}"):
-            for part in () if state is None else self._keyed_parts(found, subtask, state):
+        with errors_about(found, f"subtask {subtask}"):
+            for _, part in self._parts.keyed(found, (subtask,)):
                 counted.update(part.sizes() if what == "bytes" else part.entries())
         return dict(counted)
 
@@ -354,7 +348,7 @@ class Checkpoint:
         Raises KeyError if there is no such operator.
         """
         found = self._operator(operator)
-        types = {info.key for _, info in self._infos(found, keyed=True) if info.name == name}
+        types = {info.key for info in self._parts.infos(found, keyed=True) if info.name == name}
         if len(types) != 1 or not types <= _HASHED.keys() or type(key) is not _HASHED[min(types)][0]:
             return None
         return assign_to_key_group(key, found.max_parallelism, _HASHED[min(types)][1])
@@ -362,33 +356,30 @@ class Checkpoint:
     def _keyed_table(self, operator: OperatorState, name: str, groups: Collection[int] | None) -> pa.Table | None:
         rows: Rows | None = None
         tables: list[pa.Table] = []
-        for subtask, state in sorted(operator.subtask_states.items()):
-            for part in self._keyed_parts(operator, subtask, state):
-                wanted = part.groups() if groups is None else groups
-                if isinstance(part, OwnPart):
-                    tables += [table for _, table in part.tables(name, wanted)]
-                elif name in part.states:
-                    own = part.states[name]
-                    if rows is None or rows.state.stored.name != own.stored.name:
-                        tables += [] if rows is None else [rows.table()]
-                        rows = Rows(own)
-                    part.decode(name, wanted, lambda _, into=rows: into)  # type: ignore[misc]
+        for _, part in self._parts.keyed(operator):
+            wanted = part.groups() if groups is None else groups
+            if isinstance(part, OwnPart):
+                tables += [table for _, table in part.tables(name, wanted)]
+            elif name in part.states:
+                own = part.states[name]
+                if rows is None or rows.state.stored.name != own.stored.name:
+                    tables += [] if rows is None else [rows.table()]
+                    rows = Rows(own)
+                part.decode(name, wanted, lambda _, into=rows: into)  # type: ignore[misc]
         if rows is not None:
             tables.append(rows.table())
-        if not tables and name in {info.name for _, info in self._infos(operator, keyed=True)}:
+        if not tables and name in _names(self._parts.infos(operator, keyed=True)):
             tables.append(pa.table({"key_group": pa.array([], pa.int32())}))  # the kit wrote the state
         return _below_each_other(tables)
 
     def _operator_table(self, operator: OperatorState, name: str) -> pa.Table | None:
-        tables: list[pa.Table] = []
-        for subtask, state in sorted(operator.subtask_states.items()):
-            tables += self._operator_tables(operator, name, subtask, state)
+        tables = list(self._operator_tables(operator, name))
         return _below_each_other([table for table in tables if table.num_rows] or tables[:1])
 
     def _operator_tables(
-        self, operator: OperatorState, name: str, subtask: int, state: OperatorSubtaskState
+        self, operator: OperatorState, name: str, subtasks: Collection[int] | None = None
     ) -> Iterator[pa.Table]:
-        for part in self._operator_parts(operator, subtask, state):
+        for subtask, part in self._parts.lists(operator, subtasks):
             table = part.table(name)
             if table is not None:
                 yield table.add_column(0, "subtask", pa.array([subtask] * table.num_rows, pa.int32()))
@@ -399,7 +390,7 @@ class Checkpoint:
         Raises KeyError for an unknown operator, CheckpointError if a file cannot be read.
         """
         found = self._operator(operator)
-        with _named(found, "raw state"):
+        with errors_about(found, "raw state"):
             return frames.raw_state(found, self._source)
 
     def in_flight(self, operator: str, record: str | tuple[str, str] | None = None) -> pa.Table:
@@ -419,7 +410,7 @@ class Checkpoint:
             CheckpointError: the records do not have this type, the type is unknown, or the state is damaged.
         """
         found = self._operator(operator)
-        with _named(found, "in-flight records"):
+        with errors_about(found, "in-flight records"):
             return records_in_flight(self.metadata, found, self._source, self._record_type(record))
 
     def _record_type(self, record: str | tuple[str, str] | None) -> Type | None:
@@ -427,7 +418,7 @@ class Checkpoint:
             return None if record is None else type_named(record)
         operator, name = record
         found = self._operator(operator)
-        for _, info in self._infos(found):
+        for info in self._parts.infos(found):
             if info.name == name and info.types:
                 return info.types["value"]
         raise self._no_state(found, name)
@@ -449,13 +440,8 @@ class Checkpoint:
 
         Raises CheckpointError.
         """
-        with _named(operator, "keyed state"):
-            parts = (
-                part
-                for subtask, state in sorted(operator.subtask_states.items())
-                for part in self._keyed_parts(operator, subtask, state)
-            )
-            return measured(parts)
+        with errors_about(operator, "keyed state"):
+            return measured(part for _, part in self._parts.keyed(operator))
 
     def plan(
         self,
@@ -557,58 +543,15 @@ class Checkpoint:
         return operator_named(self.metadata.operator_states, name)
 
     def _no_state(self, operator: OperatorState, name: str) -> KeyError:
-        there = dict.fromkeys(info.name for _, info in self._infos(operator))
+        there = dict.fromkeys(info.name for info in self._parts.infos(operator))
         return KeyError(
             f"operator {label(operator)!r} has no state {name!r}; it has {', '.join(there) or 'no named state'}"
         )
 
-    def _keyed_parts(
-        self, operator: OperatorState, subtask: int, state: OperatorSubtaskState
-    ) -> list[KeyedPart | OwnPart]:
-        key, how = (operator.operator_id, subtask), (self._source, operator.max_parallelism, self._decoders)
-        if key not in self._keyed:
-            with _named(operator, f"subtask {subtask}"):
-                self._keyed[key] = list(parts_of(state.managed_keyed_state, state.raw_keyed_state, *how))
-        return self._keyed[key]
-
-    def _operator_parts(
-        self, operator: OperatorState, subtask: int, state: OperatorSubtaskState
-    ) -> list[OperatorPart | OwnOperatorPart]:
-        key = operator.operator_id, subtask
-        if key not in self._lists:
-            handles = state.managed_operator_state
-            with _named(operator, f"subtask {subtask}"):
-                streams = (self._source.stream(each.delegate) for each in handles)
-                self._lists[key] = list(operator_parts_of(iter(handles), streams, self._decoders))
-        return self._lists[key]
-
-    def _infos(self, operator: OperatorState, *, keyed: bool = False) -> Iterator[tuple[int, StateInfo]]:
-        """Yield the states of an operator, by subtask."""
-        for subtask, state in sorted(operator.subtask_states.items()):
-            for part in self._keyed_parts(operator, subtask, state):
-                yield from ((subtask, info) for info in part.infos())
-            if not keyed:
-                for each in self._operator_parts(operator, subtask, state):
-                    yield from ((subtask, info) for info in each.infos())
-
-    def _first_infos(self, operator: OperatorState) -> Iterator[tuple[str, list[StateInfo] | StateError]]:
-        """Yield the kind and the states of the first subtask that has any: all subtasks have the same."""
-        for kind, read in (("keyed", self._keyed_parts), ("operator", self._operator_parts)):
-            for subtask, state in sorted(operator.subtask_states.items()):
-                try:
-                    parts: Any = read(operator, subtask, state)
-                    infos = [info for part in parts for info in part.infos()]
-                except StateError as error:
-                    yield kind, error
-                    break
-                if infos:
-                    yield kind, list({info.name: info for info in reversed(infos)}.values())[::-1]
-                    break
-
     def _states_of(self, operator: OperatorState) -> Iterator[tuple[str, ...]]:
         """Yield what the table of states says of an operator."""
         called = label(operator)
-        for kind, found in self._first_infos(operator):
+        for kind, found in self._parts.first_infos(operator):
             if isinstance(found, StateError):
                 yield (called, "", kind, "", "", "", str(found))
                 continue
@@ -623,7 +566,7 @@ class Checkpoint:
         return {
             operator.operator_id: {
                 kind: {info.name: info for info in found}
-                for kind, found in self._first_infos(operator)
+                for kind, found in self._parts.first_infos(operator)
                 if not isinstance(found, StateError)
             }
             for operator in self.metadata.operator_states
@@ -654,18 +597,13 @@ class Checkpoint:
         return display("show", self, tab=tab)
 
 
-@contextmanager
-def _named(operator: OperatorState, what: str) -> Iterator[None]:
-    """Say of which operator and state an error is."""
-    called = label(operator)
-    try:
-        yield
-    except CheckpointError as error:
-        if str(error).startswith(f"{called}, "):  # a part of the state has said so
-            raise
-        raise error.about(f"{called}, {what}") from error
-    except (StateError, OSError, OverflowError, pa.ArrowException) as error:
-        raise CheckpointError(f"{called}, {what}: {error}") from error
+def _with_groups(operator: OperatorState, key_groups: Collection[int] | None) -> list[int]:
+    """Return the subtasks that have some of these key groups, all if none are given."""
+    return [
+        subtask
+        for subtask, state in operator.subtask_states.items()
+        if key_groups is None or set(key_groups).intersection(groups_of(state))
+    ]
 
 
 def _names(infos: Iterable[StateInfo] | StateError) -> set[str]:

@@ -1,11 +1,15 @@
-"""The names of operators, and the operator that a user names."""
+"""The names of operators in tables and errors, and the operator that a user names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
+import pyarrow as pa
+
 from kit.core.metadata import CheckpointMetadata
+from kit.core.state.errors import CheckpointError, StateError
 from kit.core.state.operator_state import OperatorState
 from kit.stream.graph.hashing import operator_id_of_uid
 
@@ -56,3 +60,17 @@ def operator_named(operators: Sequence[OperatorState], name: str) -> OperatorSta
     there = [label(each) for each in operators]
     more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""
     raise KeyError(f"there is no operator {name!r}; there are {', '.join(there[:MOST_NAMED]) or 'none'}{more}")
+
+
+@contextmanager
+def errors_about(operator: OperatorState, what: str) -> Iterator[None]:
+    """Name the operator and the state in an error of its files, which becomes a CheckpointError."""
+    called = label(operator)
+    try:
+        yield
+    except CheckpointError as error:
+        if str(error).startswith(f"{called}, "):  # a part of the state has said so
+            raise
+        raise error.about(f"{called}, {what}") from error
+    except (StateError, OSError, OverflowError, pa.ArrowException) as error:
+        raise CheckpointError(f"{called}, {what}: {error}") from error
