@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.advice.balance import Balance, key_column
 from kit.core.display import display
-from kit.core.state.key_groups import check_parallelism, key_group_bounds, sums_by_subtask
+from kit.core.state.key_groups import check_parallelism
 from kit.stream.backend.keys.key_hashing import java_hash, key_groups_for_hashes
 
 if TYPE_CHECKING:
@@ -55,8 +56,7 @@ def plan_parallelism(
     """
     if isinstance(keys, Mapping):
         keys, weights = list(keys), list(keys.values())
-    column = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-    column = column if isinstance(column, pa.Array) else pa.array(column)
+    column = key_column(keys)
     if not len(column):
         raise ValueError("there are no keys: pass a column of records, or of distinct keys")
     loads = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -125,7 +125,11 @@ class ParallelismPlan:
 
     def subtask_loads(self, parallelism: int, max_parallelism: int) -> Loads:
         """Return the load of each subtask."""
-        return sums_by_subtask(self.loads[max_parallelism], parallelism)
+        return self.balance(parallelism, max_parallelism).by_subtask
+
+    def balance(self, parallelism: int, max_parallelism: int) -> Balance:
+        """Return the balance of the keys at a parallelism and a maximum parallelism."""
+        return Balance(self.loads[max_parallelism], parallelism)
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -141,13 +145,9 @@ class ParallelismPlan:
             for parallelism in self.parallelisms:
                 if parallelism > most:
                     continue
-                loads = self.subtask_loads(parallelism, most)
-                mean = loads.mean() or 1.0
-                groups = np.diff(key_group_bounds(most, parallelism))
-                busiest = round(float(loads.max() / mean), 3)
-                by_key_groups = round(float(groups.max() * parallelism / most), 3)
-                idle, headroom = int((loads == 0).sum()), round(most / parallelism, 1)
-                rows.append((most, parallelism, busiest, by_key_groups, idle, headroom))
+                found = self.balance(parallelism, most)
+                busiest, by_key_groups = round(found.imbalance, 3), round(found.group_imbalance, 3)
+                rows.append((most, parallelism, busiest, by_key_groups, found.idle, round(found.headroom, 1)))
         columns = ["max_parallelism", "parallelism", "busiest", "by_key_groups", "idle", "headroom"]
         return pd.DataFrame(rows, columns=columns)
 

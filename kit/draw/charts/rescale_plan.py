@@ -19,12 +19,13 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from kit.advice.balance import Balance, key_column
 from kit.core.markup import Markup
 from kit.core.state.key_groups import (
     default_max_parallelism,
     key_group_partitions,
     operator_index_for_key_group,
-    operator_indexes,
+    sums_by_subtask,
 )
 from kit.draw import shapes
 from kit.draw.graphs import text_width
@@ -55,8 +56,7 @@ def rescale_plan(
     most = default_max_parallelism(before or parallelism) if max_parallelism is None else max_parallelism
     for each in filter(None, (parallelism, before)):
         key_group_partitions(most, each)  # raises for invalid values
-    column = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-    column = column if isinstance(column, pa.Array) else pa.array(column)
+    column = key_column(keys)
     hashes = java_hash(column) if len(column) else np.empty(0, np.int32)
     return RescalePlan(parallelism, most, _counts(hashes, most), column.type, before, hashes)
 
@@ -117,7 +117,7 @@ class RescalePlan:
         an even load. If the parallelism before is known, moved_in counts the keys that another subtask had.
         """
         ranges = key_group_partitions(self.max_parallelism, self.parallelism)
-        keys = self._by_subtask(self.counts)
+        keys = self.balance.by_subtask.astype(np.int64)
         frame = pd.DataFrame(
             {
                 "subtask": range(self.parallelism),
@@ -129,44 +129,34 @@ class RescalePlan:
             }
         )
         if self.before is not None:
-            frame["moved_in"] = self._by_subtask(np.where(self._moves(self.before), self.counts, 0))
+            moved = np.where(self.balance.moved_from(self.before), self.counts, 0)
+            frame["moved_in"] = sums_by_subtask(moved, self.parallelism).astype(np.int64)
         return frame
 
-    def _by_subtask(self, by_group: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        owners = operator_indexes(np.arange(self.max_parallelism), self.max_parallelism, self.parallelism)
-        return np.bincount(owners, weights=by_group, minlength=self.parallelism).astype(np.int64)
-
-    def _moves(self, before: int) -> npt.NDArray[np.bool_]:
-        """Return a mask of the key groups that change their subtask."""
-        groups = np.arange(self.max_parallelism)
-        old = operator_indexes(groups, self.max_parallelism, before).astype(np.int64)
-        return old != operator_indexes(groups, self.max_parallelism, self.parallelism)
+    @cached_property
+    def balance(self) -> Balance:
+        """The balance of the keys."""
+        return Balance(self.counts, self.parallelism)
 
     @property
     def moved(self) -> int:
         """The number of keys that another subtask had before; 0 if the parallelism before is not known."""
-        return 0 if self.before is None else int(self.counts[self._moves(self.before)].sum())
+        return 0 if self.before is None else int(self.counts[self.balance.moved_from(self.before)].sum())
 
     @property
     def group_imbalance(self) -> float:
         """The most key groups of a subtask, as a multiple of an even share: the imbalance due to the ranges."""
-        ranges = key_group_partitions(self.max_parallelism, self.parallelism)
-        return max(each.end - each.start + 1 for each in ranges) * self.parallelism / self.max_parallelism
+        return self.balance.group_imbalance
 
     @property
     def imbalance(self) -> float:
         """The most keys of a subtask, as a multiple of an even share: the slowdown of the slowest subtask."""
-        return float(self._by_subtask(self.counts).max()) * self.parallelism / max(self.keys, 1)
-
-    @property
-    def _idle(self) -> int:
-        """The number of subtasks without a key."""
-        return int((self._by_subtask(self.counts) == 0).sum())
+        return self.balance.imbalance
 
     @property
     def headroom(self) -> float:
         """The factor by which the parallelism can still grow."""
-        return self.max_parallelism / self.parallelism
+        return self.balance.headroom
 
     @property
     def flinks_default(self) -> int:
@@ -188,7 +178,9 @@ class RescalePlan:
         moved (keys that change their subtask from here).
         """
         others = (replace(self, parallelism=each, before=self.parallelism) for each in parallelisms)
-        rows = [(each.parallelism, each.group_imbalance, each.imbalance, each._idle, each.moved) for each in others]
+        rows = [
+            (each.parallelism, each.group_imbalance, each.imbalance, each.balance.idle, each.moved) for each in others
+        ]
         return pd.DataFrame(rows, columns=["parallelism", "group_imbalance", "imbalance", "idle", "moved"])
 
     @property
@@ -207,7 +199,9 @@ class RescalePlan:
         for name, plan in (("chosen", self), ("Flink's default", self.default)):
             if plan is not None:
                 numbers = (plan.imbalance, plan.group_imbalance, plan.headroom)
-                rows.append((name, plan.max_parallelism, *(round(each, 3) for each in numbers), plan._idle, plan.moved))
+                rows.append(
+                    (name, plan.max_parallelism, *(round(each, 3) for each in numbers), plan.balance.idle, plan.moved)
+                )
         columns = ["plan", "max_parallelism", "imbalance", "group_imbalance", "headroom", "idle", "moved"]
         return pd.DataFrame(rows, columns=columns)
 
