@@ -15,6 +15,7 @@ from kit.hosts.lab.faults.faults import KillWorker
 from tests.draw.labs import lab_of, letters
 from widgets import Explorer
 from widgets.base.action_list import ActionList, Item
+from widgets.explorer.controls import HAS_BARRIER, targets
 
 NEXT, FAIL, CLOSER, CODE = "Next", "Faults", "Look closer", "Save"
 
@@ -432,3 +433,54 @@ def test_a_panel_is_made_when_it_is_first_shown() -> None:
     explorer.tabs.selected_index = 0
     assert made() == ["Stage", "Next", "Compare"]
     assert explorer.told == ""
+
+
+def test_items_are_drawn_by_group_and_found_by_all_words() -> None:
+    pressed: list[str] = []
+    listed = ActionList(pressed.append)
+    listed.offer(
+        [
+            Item("a", "Kill worker 0", "Workers", "as a crash does"),
+            Item("b", "Lose it", "Messages", why_not="it has arrived"),
+            Item("c", "Kill worker 1", "Workers"),
+        ]
+    )
+    workers = [
+        {"key": "a", "label": "Kill worker 0", "hint": "as a crash does"},
+        {"key": "c", "label": "Kill worker 1"},
+    ]
+    messages = [{"key": "b", "label": "Lose it", "why_not": "it has arrived"}]
+    assert listed.groups == [{"title": "Workers", "items": workers}, {"title": "Messages", "items": messages}]
+    listed.query = "kill 1"
+    assert listed.groups == [{"title": "Workers", "items": workers[1:]}]
+    listed.press("c")
+    listed._handle_custom_msg({"do": "a"}, [])
+    listed._handle_custom_msg({"do": "b"}, [])
+    assert pressed == ["c", "a"]
+    with pytest.raises(ValueError, match="Lose it: it has arrived"):
+        listed.press("b")
+    with pytest.raises(KeyError, match="there is a, b, c"):
+        listed.press("d")
+
+
+def test_the_conditions_are_those_of_the_newest_epoch_and_of_the_next_checkpoint() -> None:
+    explorer = Explorer(Lab(ready_job("keyed-sum", rows=120, max_parallelism=8), seed=1))
+    lab = explorer.lab
+    lab.run_until(record="AllTasksRunning")
+    lab.rescale(3, wait=True)
+    lab.run_until(lambda lab: all(task.state == "RUNNING" for task in lab.look.moment().tasks.values()))
+    for _ in range(2):
+        lab.trigger_checkpoint()
+        lab.run_until(checkpoint=lab.look.master.checkpoints.store.latest_id + 1)
+    explorer.stepper.refresh()
+    explorer.controls.update()
+    waits = {each for each in explorer.controls.targets if each.endswith(" has its barrier")}
+    assert waits == {f"{task} has its barrier" for task in lab.look.stages[-1].tasks()}
+    assert len(waits) > len(lab.look.stages[0].tasks())
+    latest = lab.look.master.checkpoints.store.latest_id
+    lab.trigger_checkpoint()
+    target, _ = targets(lab)["sums/2 has its barrier"]
+    target(lab)
+    phases = lab.look.moment().tasks["sums/2"].phases
+    assert max(number for number, phase in phases.items() if phase in HAS_BARRIER) == latest + 1
+    assert latest + 1 in {each.checkpoint_id for each in lab.look.moment().pending}
