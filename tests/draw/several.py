@@ -46,10 +46,13 @@ def pictures() -> Iterator[tuple[str, list[str]]]:
 
 
 def _job(lab: Lab) -> Iterator[str]:
-    """The lines on the picture of the job at present."""
+    """The lines on the picture of the job at present, while checkpoints are pending with all that is drawn."""
     frame = last_frame(lab)
     for name, sprite in graph(film_layout(frame.stage), frame.moment).items():
-        if sprite.get("text") or sprite.get("title"):
+        if frame.moment.pending:
+            shown = (f"{key}={each}" for key, each in sprite.items() if key not in ("tag", "layer", "title"))
+            yield f"{name} {sprite['tag']} {' '.join(shown)}"
+        elif sprite.get("text") or sprite.get("title"):
             yield f"{name} ({sprite['class']}): {sprite.get('text', '')} {sprite.get('title', '')}".rstrip()
 
 

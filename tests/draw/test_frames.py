@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from itertools import compress
+from itertools import accumulate, compress
 
 from kit.core.trace.trace import Trace
 from kit.draw.stage.film import film
-from kit.draw.stage.frames import Frame, frames
+from kit.draw.stage.frames import Frame, frame_at, frames, is_minor
 from kit.draw.stage.frames import story as story_of
 from kit.run.kinds import MILESTONE
 from kit.run.steps import steps
@@ -100,3 +100,24 @@ def test_an_effect_that_was_recorded_first_waits_for_its_cause() -> None:
 
 def test_a_run_in_order_keeps_its_order() -> None:
     assert [record.id for step in steps(story()) for record in step] == [record.id for record in story()]
+
+
+def test_a_frame_at_a_moment_has_no_later_step() -> None:
+    lab = lab_of(seed=2)
+    lab.run_until(checkpoint=2)
+    made = frames(lab)
+    counts = list(accumulate(len(each.records) for each in made))
+    for place in (1, 2, len(made) // 3, len(made) // 2, len(made) - 2):
+        for n in (counts[place], counts[place + 1] - 1):
+            assert frame_at(lab, n) == made[place]
+    assert frame_at(lab) == made[-1]
+
+
+def test_a_frame_is_minor_only_if_all_that_matters_in_it_awaits_barriers() -> None:
+    taken, last = (
+        next(each for each in story() if each.kind == "BarrierAligned" and bool(each.data["awaited"]) is awaited)
+        for awaited in (True, False)
+    )
+    assert is_minor([taken])
+    assert not is_minor([taken, last])
+    assert not is_minor([last, taken])
