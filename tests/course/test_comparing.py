@@ -7,10 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from kit.course.comparing import compare_modes, run_modes, union_growth
+from kit.course.comparing import compare_modes, run_modes, slow_tasks, union_growth
 from kit.draw.charts.comparison import compare
 from kit.hosts.lab import Lab, LabError, Slow, ready_job
+from kit.hosts.lab.opening import job_graph
 from kit.run.moments.moment import moments
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators.aggregates import sum_
 
 ROWS = 40
 SOURCES = 2
@@ -107,3 +111,15 @@ def test_runs_that_ended_differently_are_told_by_their_ends() -> None:
     lab.run()
     shown = compare({"one": lab, "other": other})
     assert shown.caption == "one is finished, 2 checkpoints complete; other is failed, 1 checkpoint complete"
+
+
+def test_of_several_sources_the_last_is_slower_and_of_several_tasks_the_last_is_slow() -> None:
+    graph = job_graph(ready_job("keyed-sum"))
+    assert slow_tasks(graph, 2, 9) == {graph.vertices[-1].name: 2}
+    env = StreamEnvironment("three", parallelism=2)
+    first, second, third = (
+        env.from_source(CollectionSource([{"n": 1}]), uid=name) for name in ("first", "second", "third")
+    )
+    sums = first.union(second, third).key_by("n").aggregate(total=sum_("n")).uid("sums")
+    sums.rebalance().sink_to(CollectSink("out"), uid="out", name="out")
+    assert slow_tasks(job_graph(env), 2, 9) == {"out": 2, "third": 9}

@@ -129,3 +129,24 @@ def test_a_rescale_says_what_it_waits_for() -> None:
     assert "another rescale was requested" in str(lab.why(request=request))
     lab.run_until(lambda lab: lab.look.answer(again) is not None)
     assert "is answered: /checkpoints" in str(lab.why(request=again))
+
+
+def test_one_that_waits_for_the_id_of_another_says_so_whatever_else_is_under_way() -> None:
+    """A checkpoint is being completed, another has no id yet, and a third is queued behind it."""
+    lab = running(max_concurrent=3)
+    first = lab.trigger_checkpoint()
+    settle_without(lab, beginning("carry_out:job:WriteMetadata"))
+    second = lab.trigger_checkpoint()
+    held = beginning("carry_out:job:WriteMetadata", "carry_out:job:AllocateCheckpointId")
+    settle_without(lab, held)
+    third = lab.trigger_checkpoint()
+    settle_without(lab, held)
+    told = says(lab.why(request=third))
+    assert told[0] == f"request {third} is queued, 0 before it: another one was being triggered"
+    assert told[1].startswith("checkpoint 1 has been pending for ")
+    assert any(each.startswith("The JobMaster asks for the id of the next checkpoint: not answered") for each in told)
+    begun, *asked = says(lab.why(request=second))
+    assert begun == f"request {second} has begun and has no checkpoint id yet"
+    assert len(asked) == 1
+    assert asked[0].startswith("The JobMaster asks for the id of the next checkpoint: not answered for ")
+    assert says(lab.why(request=first)) == says(lab.why(checkpoint=1))

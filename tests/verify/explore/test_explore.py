@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -25,7 +27,7 @@ from kit.verify.explore import (
     explore,
     sometimes,
 )
-from kit.verify.explore.properties import LabSituation, Situation
+from kit.verify.explore.properties import LabSituation, Situation, ids_grow
 from kit.verify.explore.steps import FAULTS
 from tests.hosts.lab import own_parts as own
 from tests.verify.explore.jobs import collects, counts, overtakes, timed
@@ -283,3 +285,25 @@ def test_a_handler_that_lets_a_channel_go_on_is_found_in_some_order() -> None:
     found = explore(counts(**of_two), wanted, faults=0, checkpoints=1, parts=Parts(barrier_handler=own.LetsGoOn))
     assert found.counterexample is not None
     assert len(found.counterexample) <= 60
+
+
+def test_an_exploration_is_complete_only_if_every_search_is() -> None:
+    found = explore(collects(), [], faults=0, checkpoints=0)
+    stopped = explore(collects(), [], faults=0, checkpoints=0, most_states=10)
+    assert found.complete
+    assert not stopped.complete
+    for searches in ([*found.searches, *stopped.searches], [*stopped.searches, *found.searches], []):
+        found.searches = searches
+        assert not found.complete
+
+
+def test_of_several_completed_checkpoints_the_newest_is_compared_with_those_that_are_pending() -> None:
+    def holds(completed: tuple[int, ...], **pending: bool) -> bool:
+        known = {int(number[1:]): SimpleNamespace(is_disposed=each) for number, each in pending.items()}
+        master = SimpleNamespace(checkpoints=SimpleNamespace(pending=known))
+        return ids_grow().holds(cast(Situation, SimpleNamespace(completed=completed, master=master)))
+
+    assert holds((1, 3), _4=False)
+    assert holds((1, 3), _2=True, _4=False)
+    assert not holds((1, 3), _2=False, _4=False)
+    assert holds(())
