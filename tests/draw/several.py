@@ -25,10 +25,14 @@ STORED = Path(__file__).with_suffix(".txt")
 SHOWN = {
     "worker 0 is lost": ("life", "at-risk"),
     "6 and 7 are pending": ("barriers", "phases", "life"),
-    "the job stops": ("phases", "rescaling", "snapshot"),
+    "the job stops": ("phases", "rescaling", "snapshot", "shared-state"),
 }
 """The views that are shown at a moment, besides the job itself."""
+PLACED = ("rescaling", "shared-state")
+"""The views whose shapes are where sizes put them, not times."""
+CLOSED = frozenset({"left", "totals"})
 _HIDDEN = re.compile(r"<(style|script|title)\b.*?</\1>", re.DOTALL)
+_PLACE = re.compile(r' (?:x|y|x1|x2|y1|y2|cx|cy|r|d|width|height)="[^"]*"')
 _LETTER = re.compile("[a-z]")
 _LENGTH = re.compile(r"(\d+ min )?\d[\d,.]*\s?(ms|s)\b")
 
@@ -37,18 +41,25 @@ def pictures() -> Iterator[tuple[str, list[str]]]:
     """Each picture with its lines."""
     for moment, lab, _ in moments():
         yield f"{moment}: the job", list(_job(lab))
+        if lab.look.moment().pending:
+            yield f"{moment}: the job with closed vertices", list(_job(lab, CLOSED))
         for view in VIEWS:
             if view.name in SHOWN.get(moment, ()):
-                yield f"{moment}: {view.name}", _words(view.draw(Subject(lab))._repr_html_())
+                drawn = view.draw(Subject(lab))
+                html = drawn._repr_html_()
+                yield f"{moment}: {view.name}", _words(html) + (_shapes(html) if view.name in PLACED else [])
+                table = drawn.to_pandas()
+                untimed = [name for name in table.columns if not str(name).endswith("_ms")]
+                yield f"{moment}: {view.name}, its table", table[untimed].to_csv(index=False).splitlines()
     table = checkpoints_table(lab.look.moment()).drop(columns=["triggered_ms", "duration_ms"])
-    yield "the end: checkpoints", table.to_string().splitlines()
+    yield "the end: checkpoints", table.to_csv(index=False).splitlines()
     yield "the end: compared", _words(compare({"one": lab, "again": lab.trace})._repr_html_())
 
 
-def _job(lab: Lab) -> Iterator[str]:
+def _job(lab: Lab, closed: frozenset[str] = frozenset()) -> Iterator[str]:
     """The lines on the picture of the job at present, while checkpoints are pending with all that is drawn."""
     frame = last_frame(lab)
-    for name, sprite in graph(film_layout(frame.stage), frame.moment).items():
+    for name, sprite in graph(film_layout(frame.stage, closed), frame.moment).items():
         if frame.moment.pending:
             shown = (f"{key}={each}" for key, each in sprite.items() if key not in ("tag", "layer", "title"))
             yield f"{name} {sprite['tag']} {' '.join(shown)}"
@@ -60,6 +71,12 @@ def _words(html: str) -> list[str]:
     """The words of a picture, a line for each of its parts."""
     parts = re.sub(r"<[^>]+>", "\n", _HIDDEN.sub("", html)).splitlines()
     return [unescape(each.strip()) for each in parts if _LETTER.search(_LENGTH.sub("#", each))]
+
+
+def _shapes(html: str) -> list[str]:
+    """The places of all that is drawn, a line for each shape."""
+    shapes = re.findall(r"<(rect|path|text|line|circle)\b([^>]*?)/?>", _HIDDEN.sub("", html))
+    return [f"{kind}{' '.join(_PLACE.findall(places))}" for kind, places in shapes]
 
 
 def written() -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from statistics import median
 
 from kit.draw import phases
 from kit.draw.views.phase_bars import MOST_SHOWN, phase_bars
 from kit.run.checkpoint_words import SHARE, outliers, slow_phases
+from kit.run.durations import duration
 from kit.run.journeys import journeys
 from kit.run.subject import Subject
 from tests.draw.labs import lab_of
@@ -43,6 +45,21 @@ def test_of_many_subtasks_some_are_shown_and_the_others_folded() -> None:
     shown = re.sub(r"<details.*?</details>", "", html, flags=re.DOTALL)
     assert shown.count(">totals/") <= MOST_SHOWN
     assert all(f">totals/{subtask}</bdi>" in html for subtask in range(14))
+
+
+def test_those_that_are_folded_are_told_by_the_shortest_the_longest_and_the_median() -> None:
+    lab = lab_of(1, rows=40, parallelism=14)
+    lab.run_until(checkpoint=1)
+    html = phase_bars(Subject(lab))._repr_html_()
+    shown = re.sub(r"<details.*?</details>", "", html, flags=re.DOTALL)
+    lengths = phases(lab, 1).set_index("task")["total_ms"]
+    for vertex in ("letters", "totals"):
+        rest = [
+            int(lengths[task]) for task in lengths.index if task.startswith(vertex) and f">{task}</bdi>" not in shown
+        ]
+        assert min(rest) < max(rest)
+        assert f"{len(rest)} more of {vertex}" in html
+        assert f"{duration(min(rest))} to {duration(max(rest))}, half of them within {duration(median(rest))}" in html
 
 
 def test_slow_is_what_lasted_much_longer_and_mattered() -> None:

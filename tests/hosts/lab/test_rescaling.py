@@ -11,6 +11,10 @@ from kit import JobEndedError, JobFailedError, Lab
 from kit.core.trace.trace import Trace
 from kit.hosts.lab import LabError, ready_job
 from kit.hosts.lab.world.schedulers import Random
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators.aggregates import sum_
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay, RescaleConfig
 
 ROWS = 60
 MANY = 400
@@ -351,3 +355,25 @@ def test_a_reactive_job_may_wait_a_while_for_all_that_it_wants() -> None:
     lab.run_until(record="AllTasksRunning")
     assert set(widths(lab).values()) == {3}, "all that are wanted are there: nothing more is waited for"
     assert exactly_once(lab, MANY)
+
+
+def test_with_vertices_of_different_width_the_widest_counts_the_slots() -> None:
+    env = StreamEnvironment(
+        "widths",
+        parallelism=3,
+        rescaling=RescaleConfig(reactive=True),
+        restart=FixedDelay(5, 10),
+        checkpoint=CheckpointConfig(interval_ms=50),
+    )
+    rows = CollectionSource([{"k": KEYS[n % len(KEYS)], "n": n} for n in range(MANY)], batch_rows=1)
+    totals = env.from_source(rows, uid="rows").set_parallelism(1).key_by("k").aggregate(total=sum_("n")).uid("totals")
+    totals.rebalance().sink_to(CollectSink("out"), uid="out", name="out").set_parallelism(2)
+    lab = Lab(env, seed=1)
+    lab.run_until(record="AllTasksRunning")
+    assert widths(lab) == {"rows": 1, "totals": 3, "out": 2}
+    lab.faults.lose_slot(1)
+    lab.run_until(record="AllTasksRunning")
+    assert widths(lab) == {"rows": 1, "totals": 2, "out": 2}
+    lab.faults.lose_slot(0)
+    lab.run_until(record="AllTasksRunning")
+    assert widths(lab) == {"rows": 1, "totals": 1, "out": 1}
