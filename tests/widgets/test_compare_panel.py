@@ -45,7 +45,7 @@ def test_forks_are_compared_once_there_are_two() -> None:
     panel.update()
     assert not panel.go.disabled
     panel.go.click()
-    assert explorer.branch.name in panel.shown.value
+    assert explorer.explored.name in panel.shown.value
     explorer.close()
 
 

@@ -65,7 +65,7 @@ def test_each_door_opens_it_on_the_run(tmp_path: Path) -> None:
     assert lab.show().lab is lab
     for thing in (saved, saved[:100]):
         assert thing.show().lab is None
-        assert thing.show().branch.n == len(thing)
+        assert thing.show().explored.n == len(thing)
     assert kit.show(letters()).lab.position == 1
     assert kit.show("pipeline").lab.job.name == "pipeline"
     assert kit.show(open_scenario("late-ack").run()).lab.position > 1
@@ -79,7 +79,7 @@ def test_buttons_lead_the_lab_on_and_the_stage_follows() -> None:
     explorer = kit.show("keyed-sum")
     explorer.step()
     assert explorer.lab.position == 2
-    assert explorer.branch.n == len(explorer.lab.trace)
+    assert explorer.explored.n == len(explorer.lab.trace)
     explorer.controls.checkpoint.click()
     until(explorer, "the next checkpoint is complete")
     assert explorer.told == ""
@@ -181,14 +181,14 @@ def test_what_is_done_in_the_past_begins_a_fork() -> None:
         explorer.step()
     before = explorer.lab.past.actions
     explorer.stepper.n = 20
-    there = explorer.branch.position
-    assert len(explorer.branch.there.trace) >= 20
-    assert explorer.branch.there.position == there < len(before)
+    there = explorer.explored.position
+    assert len(explorer.explored.there.trace) >= 20
+    assert explorer.explored.there.position == there < len(before)
     explorer.step()
-    assert len(explorer.branches) == 2
+    assert len(explorer.explored_runs) == 2
     assert explorer.lab.position == there + 1
-    assert explorer.branches[0].lab.past.actions == before
-    explorer.runs.value = explorer.branches[0].name
+    assert explorer.explored_runs[0].lab.past.actions == before
+    explorer.runs.value = explorer.explored_runs[0].name
     assert explorer.lab.past.actions == before
 
 
@@ -197,12 +197,12 @@ def test_the_lab_itself_may_go_on_from_the_past() -> None:
     for _ in range(30):
         explorer.step()
     explorer.stepper.n = 12
-    there = explorer.branch.position
+    there = explorer.explored.position
     explorer.go_on.click()
-    assert (explorer.lab.position, len(explorer.branches)) == (there, 1)
-    assert explorer.branch.is_present
+    assert (explorer.lab.position, len(explorer.explored_runs)) == (there, 1)
+    assert explorer.explored.is_present
     explorer.fork_here.click()
-    assert len(explorer.branches) == 2
+    assert len(explorer.explored_runs) == 2
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["whole", "with a part undone"])
@@ -264,7 +264,7 @@ def test_a_step_on_from_the_end_is_the_labs_own() -> None:
     assert explorer.stepper.goes_on
     explorer.stepper._handle_custom_msg({"wanted": "step"}, [])
     assert explorer.lab.position == 2
-    assert explorer.branch.is_present
+    assert explorer.explored.is_present
     assert explorer.code.endswith("lab.step()\n")
 
 

@@ -214,7 +214,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     assert many.evaluate(WRONG) == []
 
     # what was done is code, and all stays in the notebook
-    code = says(notebook, "explorer.branches[0].deeds.code")
+    code = says(notebook, "explorer.explored_runs[0].history.code")
     assert "lab.trigger_checkpoint()" in code
     assert "lab.faults.freeze(1)" in code
     page.evaluate(SAVE_AND_END)

@@ -101,7 +101,7 @@ def test_in_the_past_it_is_told_as_it_was(midway: Explorer) -> None:
     then = text(midway)
     assert then != now
     assert midway.stepper.told["n"] == midway.stepper.n
-    assert midway.lab.position > midway.branch.position
+    assert midway.lab.position > midway.explored.position
 
 
 def test_a_recorded_run_tells_what_its_trace_tells(midway: Explorer) -> None:
@@ -164,7 +164,7 @@ def test_the_death_of_a_worker_that_is_dead_is_not_offered() -> None:
     explorer.stepper.refresh()
     asks = {
         worker: lambda worker=worker: [
-            each["label"] for each in offers(explorer.branch, f"task:totals/{worker}") if "died now" in each["label"]
+            each["label"] for each in offers(explorer.explored, f"task:totals/{worker}") if "died now" in each["label"]
         ]
         for worker in (0, 1)
     }
@@ -206,7 +206,7 @@ def test_only_what_differs_is_set_and_said() -> None:
     assert explorer.lab.job.settings.checkpoint == CheckpointConfig(
         unaligned=True, interval_ms=40, memory_threshold_bytes=0
     )
-    assert len(explorer.branches) == 2
+    assert len(explorer.explored_runs) == 2
     until(explorer, "the next checkpoint is complete")
     assert run(explorer.code).past.actions == explorer.lab.past.actions
 
@@ -225,7 +225,7 @@ def test_a_run_goes_on_from_a_savepoint_with_another_parallelism() -> None:
     assert set(restored.query("operator == 'totals'")["task"]) == {"totals/0", "totals/1", "totals/2"}
     again = run(explorer.code)
     assert again.past.actions == explorer.lab.past.actions
-    assert not explorer.branches[0].lab.ended
+    assert not explorer.explored_runs[0].lab.ended
 
 
 def test_ones_own_job_is_run_with_other_settings() -> None:

@@ -28,7 +28,7 @@ def test_a_mission_is_played_through_the_explorer(app: Explorer, name: str) -> N
     panel = app.panel("Missions")
     panel.choice.value = name
     panel.start.click()
-    assert app.branch.name == panel.mission.title
+    assert app.explored.name == panel.mission.title
     assert panel.state.value.startswith(f"<p>○ {panel.mission.title}: ")
     lines = len(panel.mission.solution)
     for number in range(lines):

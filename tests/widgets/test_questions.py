@@ -73,7 +73,7 @@ def test_where_a_key_went_is_three_clicks_away() -> None:
     assert app.tabs.get_title(app.tabs.selected_index) == "Rescale"
     app.panel("Rescale").rescale.click()
     assert app.told == ""
-    assert len(app.branches) == 1
+    assert len(app.explored_runs) == 1
     assert lab_of(app).look.master.epoch == 2
     assert widths(app) == {3}
     panel = app.panel("Look closer")

@@ -13,8 +13,8 @@ from kit.machines.job.errors import JobFailedError
 from kit.run.moments.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
 from widgets.base.buttons import ROW, button, dropdown, icon_button, named
 from widgets.panels.app import App
-from widgets.runs.branch import Branch
-from widgets.runs.deeds import AT_POSITION
+from widgets.runs.action_history import AT_POSITION
+from widgets.runs.explored_run import ExploredRun
 from widgets.runs.next_actions import can_go_on, why_none_can_act
 
 HAS_BARRIER = (*BEGUN, SENT, ACKNOWLEDGED, UNHEARD)
@@ -74,7 +74,7 @@ class Controls:
             def ask(lab: Lab) -> None:
                 number = getattr(lab, request)(*given, **settings)
                 if isinstance(number, int):
-                    self._app.branch.asked[number] = label
+                    self._app.explored.asked[number] = label
 
             self._app.do(ask, f"lab.{request}({code})")
 
@@ -82,7 +82,7 @@ class Controls:
 
     def _answers(self, lab: Lab) -> str:
         """Return the outcome of the last request; "" if there was none."""
-        asked = self._app.branch.asked
+        asked = self._app.explored.asked
         if not asked:
             return ""
         number, label = list(asked.items())[-1]
@@ -98,29 +98,29 @@ class Controls:
 
     def update(self) -> None:
         """Show which actions are currently possible."""
-        branch = self._app.branch
-        reason = why_none_can_act(branch)
+        explored = self._app.explored
+        reason = why_none_can_act(explored)
         for each in self._acts:
-            why_not = reason or (_why_not_ask(branch) if each in self._asks else "")
+            why_not = reason or (_why_not_ask(explored) if each in self._asks else "")
             each.disabled = bool(why_not)
             each.tooltip = why_not or self._hints[each]
-        branch.stepper.goes_on = branch.lab is not None and can_go_on(branch.lab)
+        explored.stepper.goes_on = explored.lab is not None and can_go_on(explored.lab)
         if self.missed:
             reason = f"Not before the job ends: {self.missed}. {reason or 'The run has not moved.'}"
-        said = reason or ("" if branch.lab is None else self._answers(branch.lab))
+        said = reason or ("" if explored.lab is None else self._answers(explored.lab))
         self.why_not.value = f'<span class="kit-quiet" title="{escape(said)}">{escape(said)}</span>' if said else ""
-        if branch.lab is not None:
-            self.targets = targets(branch.lab)
+        if explored.lab is not None:
+            self.targets = targets(explored.lab)
             if list(self.until.options) != list(self.targets):
                 chosen = self.until.value
                 self.until.options = list(self.targets)
                 self.until.value = chosen if chosen in self.targets else next(iter(self.targets))
 
 
-def _why_not_ask(branch: Branch) -> str:
+def _why_not_ask(explored: ExploredRun) -> str:
     """Return why the job takes no requests, although actions may still be possible: it has ended."""
-    lab = branch.lab
-    if lab is None or not branch.is_present or not lab.ended:
+    lab = explored.lab
+    if lab is None or not explored.is_present or not lab.ended:
         return ""
     return f"The job is {lab.status.lower()} and takes no requests. Step back, or start another run."
 

@@ -60,9 +60,9 @@ from widgets.panels.run_settings import RunSettings
 from widgets.panels.tabs import PanelTabs
 from widgets.pictures.checkpoint_browser import CheckpointBrowser
 from widgets.pictures.stepper import Stepper
-from widgets.runs.branch import Branch
-from widgets.runs.deeds import RUN
+from widgets.runs.action_history import RUN
 from widgets.runs.details import Details
+from widgets.runs.explored_run import ExploredRun
 from widgets.runs.next_actions import can_go_on, why_none_can_act
 
 SOON_S = 0.06
@@ -82,9 +82,9 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     """
 
     def __init__(self, thing: Any, made: str = "") -> None:
-        self.branch = Branch("the run", thing, made)
+        self.explored = ExploredRun("the run", thing, made)
         """The run that is shown."""
-        self.branches: tuple[Branch, ...] = (self.branch,)
+        self.explored_runs: tuple[ExploredRun, ...] = (self.explored,)
         """All runs, the first one first."""
         self._details: dict[str, Details] = {}
         self._under_way = 0
@@ -112,7 +112,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._inside = _classed(ipywidgets.VBox(parts), "kit-explorer-inside")
         super().__init__([self._inside])
         self.add_class("kit-explorer")
-        self._watch(self.branch)
+        self._watch(self.explored)
         self.runs.observe(self._run_chosen, "value")
         if self.lab is None:
             self.controls.widget.layout.display = "none"
@@ -136,9 +136,9 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             (self._inside.add_class if each is self._panels.place else self._inside.remove_class)(f"kit-{each.value}")
 
     def _kinds_of_panels(self) -> dict[str, tuple[Place, Callable[[], Panel]]]:
-        thing = self.branch.thing
+        thing = self.explored.thing
         kinds: dict[str, tuple[Place, Callable[[], Panel]]] = {StagePanel.title: (StagePanel.place, StagePanel)}
-        if self.branch.lab is not None:
+        if self.explored.lab is not None:
             for title, name in (("Next", "what may happen next"), ("Faults", "faults that can be injected")):
                 make = partial(ActionPanel, self, title, name, faults=title == "Faults")
                 kinds[title] = ActionPanel.place, make
@@ -166,17 +166,17 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     @property
     def lab(self) -> Lab | None:
         """The lab that is shown; None if the run is not a lab's."""
-        return self.branch.lab
+        return self.explored.lab
 
     @property
     def stepper(self) -> Stepper:
         """The stage of the run that is shown."""
-        return self.branch.stepper
+        return self.explored.stepper
 
     @property
     def code(self) -> str:
         """Python code that repeats all actions on the shown run."""
-        return "" if self.branch.deeds is None else self.branch.deeds.code
+        return "" if self.explored.history is None else self.explored.history.code
 
     def panel(self, title: str) -> Any:
         """The panel with this title. Raises KeyError."""
@@ -199,41 +199,41 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._panels.turn_to(title)
         return panel
 
-    def _watch(self, branch: Branch) -> None:
-        branch.stepper.observe(lambda _: self.guarded(self._update), "n")
-        branch.stepper.observe(lambda _: self.guarded(self._soon.ask), "picked")
-        branch.stepper.on_step(self.step)
-        branch.stepper.on_mark(self.go_to_next)
-        self._details[branch.name] = Details(branch, self.do, self.guarded)
+    def _watch(self, explored: ExploredRun) -> None:
+        explored.stepper.observe(lambda _: self.guarded(self._update), "n")
+        explored.stepper.observe(lambda _: self.guarded(self._soon.ask), "picked")
+        explored.stepper.on_step(self.step)
+        explored.stepper.on_mark(self.go_to_next)
+        self._details[explored.name] = Details(explored, self.do, self.guarded)
 
     def _update(self) -> None:
-        job, where = self.branch.headline
+        job, where = self.explored.headline
         now = where.rpartition(", ")[2]  # the control row has the step and the time
         self._head.value = (
             f'<div class="kit-head" title="{escape(job)}: {escape(where)}"><b>{escape(job)}</b> {escape(now)}</div>'
         )
-        past = self.lab is not None and not self.branch.is_present
+        past = self.lab is not None and not self.explored.is_present
         self._past.layout.display = "" if past else "none"
         (self._inside.add_class if past else self._inside.remove_class)("kit-past")
         if past and self.lab is not None:
-            self._where.value = f"You look back at step <b>{self.branch.position}</b> of {self.lab.position}."
+            self._where.value = f"You look back at step <b>{self.explored.position}</b> of {self.lab.position}."
         if self.lab is not None:
             self.controls.update()
         self._soon.ask()
 
     def _look_again(self) -> bool:
         """Add the progress of a job on Spark; return True if there may be more."""
-        more = any(not each.thing.ended for each in self.branches if is_on_spark(each.thing))
-        if is_on_spark(self.branch.thing):
-            self.guarded(self.branch.stepper.refresh, by_itself=True)
+        more = any(not each.thing.ended for each in self.explored_runs if is_on_spark(each.thing))
+        if is_on_spark(self.explored.thing):
+            self.guarded(self.explored.stepper.refresh, by_itself=True)
             self.guarded(self._update, by_itself=True)
         return more
 
     def _update_panel(self) -> None:
         self._keep()
-        said = "" if mission_of(self.branch) is None else escape(self.missions.verdict())
+        said = "" if mission_of(self.explored) is None else escape(self.missions.verdict())
         self._mission.value = f'<span class="kit-quiet kit-mission" title="{said}">{said}</span>' if said else ""
-        self._details[self.branch.name].update()
+        self._details[self.explored.name].update()
         self._panels.shown.update()
 
     # --- what is done ---------------------------------------------------------------------------------------------
@@ -248,34 +248,34 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     def _do(self, act: Callable[[Lab], object], code: str) -> None:
         self._say("")
         self.controls.missed = ""
-        reason = why_none_can_act(self.branch)
+        reason = why_none_can_act(self.explored)
         if reason:
             raise ValueError(reason)
-        if not self.branch.is_present:
+        if not self.explored.is_present:
             self._fork()
-        branch = self.branch
-        assert branch.lab is not None
-        assert branch.deeds is not None
-        before = branch.lab.position
+        explored = self.explored
+        assert explored.lab is not None
+        assert explored.history is not None
+        before = explored.lab.position
         if code.startswith(RUN):  # the kernel handles no messages until it is done
             self._notice.show("Running …", is_error=False)
         try:
-            act(branch.lab)
+            act(explored.lab)
             if code:
-                branch.deeds.add(code, before)
+                explored.history.add(code, before)
         except KeyboardInterrupt:
-            if code.startswith(RUN) and branch.lab.position > before:
-                branch.deeds.add(f"lab.run_until(lambda lab: lab.position == {branch.lab.position})", before)
+            if code.startswith(RUN) and explored.lab.position > before:
+                explored.history.add(f"lab.run_until(lambda lab: lab.position == {explored.lab.position})", before)
             raise
         except LabError:
-            if not branch.lab.ended or can_go_on(branch.lab) or not code.startswith(RUN):
+            if not explored.lab.ended or can_go_on(explored.lab) or not code.startswith(RUN):
                 raise
             self.controls.missed = self.controls.until.value  # not an error: the bar shows it
-            if branch.lab.status == JobStatus.FINISHED.name:  # and asking consumes nothing
-                branch.lab.goto(before)
+            if explored.lab.status == JobStatus.FINISHED.name:  # and asking consumes nothing
+                explored.lab.goto(before)
         finally:
             self._say(self.told)
-            branch.stepper.refresh()
+            explored.stepper.refresh()
             self._update()
 
     def step(self) -> None:
@@ -284,7 +284,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         A step that records nothing changes no picture; the next one is taken as well.
         """
         for _ in range(MOST_UNSEEN):
-            before = self.branch.n
+            before = self.explored.n
             self.do(lambda lab: lab.step(), "lab.step()")
             if self.told or self.lab is None or not can_go_on(self.lab) or len(self.lab.trace) > before:
                 break
@@ -313,7 +313,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             with interrupts_deferred():  # finish everything that follows the action, above all the picture
                 act()
         except KeyboardInterrupt:
-            self._say(f"Interrupted at {self.branch.end}: the last step is complete, and the run can go on.")
+            self._say(f"Interrupted at {self.explored.end}: the last step is complete, and the run can go on.")
         except (LabError, JobFailedError, ValueError) as error:  # their texts say what to do
             self._say(_short(str(error).partition("\n")[0] if isinstance(error, LabError) else str(error)))
         except OSError as error:
@@ -350,10 +350,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     def _go_on(self) -> None:
         self._say("")
         if self.lab is None:
-            raise ValueError(why_none_can_act(self.branch))
-        assert self.branch.deeds is not None
-        self.lab.goto(self.branch.position)
-        self.branch.deeds.cut()
+            raise ValueError(why_none_can_act(self.explored))
+        assert self.explored.history is not None
+        self.lab.goto(self.explored.position)
+        self.explored.history.cut()
         self.show_present()
         self.stepper.refresh()
         self._update()
@@ -365,21 +365,21 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self.guarded(self._fork)
 
     def _fork(self) -> None:
-        self._show(self._add(self.branch.fork(f"fork {len(self.branches)} at {self.branch.at}")))
+        self._show(self._add(self.explored.fork(f"fork {len(self.explored_runs)} at {self.explored.at}")))
 
     def begin(self, name: str, lab: Lab, made: str) -> None:
         """Show another run, which has just started, besides the existing ones."""
-        self._show(self._add(Branch(self._unlike(name), lab, made)))
+        self._show(self._add(ExploredRun(self._unlike(name), lab, made)))
 
     def show_job(self, job: Any) -> None:
         """Show a job on Spark besides the existing runs, or again."""
-        known = next((each for each in self.branches if each.thing is job), None)
-        self.guarded(lambda: self._show(known or self._add(Branch(self._unlike(job.job.name), job))))
+        known = next((each for each in self.explored_runs if each.thing is job), None)
+        self.guarded(lambda: self._show(known or self._add(ExploredRun(self._unlike(job.job.name), job))))
         if not job.ended:
             self._live.start()
 
     def _unlike(self, name: str) -> str:
-        names = [each.name for each in self.branches]
+        names = [each.name for each in self.explored_runs]
         return name if name not in names else f"{name} ({len(names)})"
 
     def rescale(self) -> None:
@@ -399,29 +399,29 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self.turn_to(ViewPanel.title).choice.value = RESCALING.title
         self._update_panel()
 
-    def _add(self, branch: Branch) -> Branch:
-        self.branches += (branch,)
-        self._watch(branch)
-        return branch
+    def _add(self, explored: ExploredRun) -> ExploredRun:
+        self.explored_runs += (explored,)
+        self._watch(explored)
+        return explored
 
-    def _show(self, branch: Branch) -> None:
+    def _show(self, explored: ExploredRun) -> None:
         self._say("")
         self.controls.missed = ""
-        self.branch = branch
-        if is_on_spark(branch.thing):
-            branch.stepper.refresh()
-        self._stage.children = (branch.stepper,)
-        names = [each.name for each in self.branches]
+        self.explored = explored
+        if is_on_spark(explored.thing):
+            explored.stepper.refresh()
+        self._stage.children = (explored.stepper,)
+        names = [each.name for each in self.explored_runs]
         self.runs.unobserve(self._run_chosen, "value")
         self.runs.options = names
-        self.runs.value = branch.name
+        self.runs.value = explored.name
         self.runs.observe(self._run_chosen, "value")
         self.runs.layout.display = "" if len(names) > 1 else "none"
         self._update()
 
     def _run_chosen(self, change: Any) -> None:
-        chosen = next((each for each in self.branches if each.name == change["new"]), None)
-        if chosen is not None and chosen is not self.branch:
+        chosen = next((each for each in self.explored_runs if each.name == change["new"]), None)
+        if chosen is not None and chosen is not self.explored:
             self.guarded(lambda: self._show(chosen))
 
     # --- to take with you -----------------------------------------------------------------------------------------
@@ -438,19 +438,19 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
                 raise ValueError("a scenario is made of a lab's run: this run is recorded, save it as .jsonl")
             return save_scenario(self.lab, path)
         if suffix == ".jsonl":
-            return Path(run_of(self.branch.thing).trace.save(path))
+            return Path(run_of(self.explored.thing).trace.save(path))
         raise ValueError(f"{path!r}: expected a file that ends in .html, .scenario or .jsonl")
 
     def export(self, path: str | Path, title: str = "") -> Path:
         """Write the run that is shown as one HTML file that works offline, and return its path."""
-        branch = self.branch
-        branch.stepper.refresh()
-        job, _ = branch.headline
-        status = getattr(branch.lab or branch.thing, "status", "")
-        stood = f"The run had come to {branch.end}{f' ({status.lower()})' if status else ''} when this was written"
-        there = "." if branch.is_present else f"; it opens at {branch.at}."
-        notes = "" if mission_of(branch) is None else self.missions.notes()
-        return export_html(branch.thing, path, title or job, intro=stood + there, at=branch.n, notes=notes)
+        explored = self.explored
+        explored.stepper.refresh()
+        job, _ = explored.headline
+        status = getattr(explored.lab or explored.thing, "status", "")
+        stood = f"The run had come to {explored.end}{f' ({status.lower()})' if status else ''} when this was written"
+        there = "." if explored.is_present else f"; it opens at {explored.at}."
+        notes = "" if mission_of(explored) is None else self.missions.notes()
+        return export_html(explored.thing, path, title or job, intro=stood + there, at=explored.n, notes=notes)
 
     def svg(self) -> Svg:
         """The stage at the cursor as a static picture."""
@@ -466,15 +466,15 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         for panel in self._panels.made:
             if isinstance(panel, MonitorPanel | SpaceTimePanel):
                 panel.close()
-        for branch in self.branches:
-            branch.close()
+        for explored in self.explored_runs:
+            explored.close()
         super().close()
 
     def _still(self) -> dict[str, str]:
         return self.svg().forms()
 
     def __repr__(self) -> str:
-        job, where = self.branch.headline
+        job, where = self.explored.headline
         return f"Explorer({job}: {where})"
 
 
@@ -496,7 +496,7 @@ def show(thing: Any = None, *, tab: bool = False) -> Explorer | CheckpointBrowse
         thing = Lab(thing)
     explorer = Explorer(thing, made)
     if tab:
-        in_a_tab(explorer, explorer.branch.headline[0])
+        in_a_tab(explorer, explorer.explored.headline[0])
     return explorer
 
 

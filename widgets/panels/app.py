@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import ipywidgets
 
 from kit.hosts.lab import Lab
-from widgets.runs.branch import Branch
+from widgets.runs.explored_run import ExploredRun
 
 
 class Place(Enum):
@@ -25,11 +25,11 @@ class App(Protocol):
     """The interface of the explorer to its parts."""
 
     @property
-    def branch(self) -> Branch:
+    def explored(self) -> ExploredRun:
         """The run that is shown."""
 
     @property
-    def branches(self) -> tuple[Branch, ...]:
+    def explored_runs(self) -> tuple[ExploredRun, ...]:
         """All runs, the first one first."""
 
     def do(self, act: Callable[[Lab], object], code: str) -> None:

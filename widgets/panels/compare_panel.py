@@ -62,13 +62,13 @@ class ComparePanel:
 
     def update(self) -> None:
         """Show the settings of the comparison, which runs on request. Compare the explorer's runs if there are two."""
-        two = len(self._app.branches) > 1
+        two = len(self._app.explored_runs) > 1
         if two and not self._were_two:
             self._were_two = True
             self.what.value = RUNS
         self.question.value = f'<div class="kit-question">{QUESTIONS[self.what.value]}</div>'
         self._settings.children = self._of[self.what.value]
-        runs = self._app.branches
+        runs = self._app.explored_runs
         alone = self.what.value == RUNS and len(runs) == 1
         self.go.disabled = alone
         if self._shown_of not in (None, self._asked):
@@ -82,9 +82,9 @@ class ComparePanel:
         settings = tuple(field.value for field in self._of[self.what.value])
         runs: object = None
         if self.what.value == RUNS:
-            runs = tuple((branch.name, len(run_of(branch.thing).trace)) for branch in self._app.branches)
+            runs = tuple((explored.name, len(run_of(explored.thing).trace)) for explored in self._app.explored_runs)
         elif self.what.value == MODES:
-            runs = self._app.branch.name
+            runs = self._app.explored.name
         return self.what.value, settings, runs
 
     def _forget(self) -> None:
@@ -99,7 +99,7 @@ class ComparePanel:
         if self.what.value == MODES:
             made, code = self._modes()
         elif self.what.value == RUNS:
-            made = compare({branch.name: branch.thing for branch in self._app.branches})
+            made = compare({explored.name: explored.thing for explored in self._app.explored_runs})
             code = "kit.draw.compare({'the run': lab, 'the fork': other})"
         else:
             failovers, parallelism = self.failovers.value, self.parallelism.value
@@ -110,7 +110,7 @@ class ComparePanel:
         self.code.value = f"<p>as Python: <code>{escape(code)}</code></p>"
 
     def _modes(self) -> tuple[Any, str]:
-        lab, timeout_ms = self._app.branch.lab, self.timeout_ms.value
+        lab, timeout_ms = self._app.explored.lab, self.timeout_ms.value
         fail_after = self.fail_after.value or None
         options = {"timeout_ms": timeout_ms, "fail_after": fail_after, "seed": 0 if lab is None else lab.past.seed}
         said = ", ".join(f"{name}={value!r}" for name, value in options.items())

@@ -33,7 +33,7 @@ class KeyFinder:
 
     def update(self) -> None:
         """Look for the key at the cursor."""
-        lab, key = self._app.branch.there, self.field.value
+        lab, key = self._app.explored.there, self.field.value
         self.field.offer(() if lab is None else keys_of(lab))
         if not key:
             self.found.value = UNSET

@@ -12,14 +12,14 @@ from kit.course.missions.mission_page import mission_notes
 from kit.course.missions.missions import MISSIONS
 from widgets.base.buttons import ROW, button, named
 from widgets.panels.app import App, Place
-from widgets.runs.branch import Branch
+from widgets.runs.explored_run import ExploredRun
 
 BY_START = {each.made: each for each in MISSIONS.values()}
 
 
-def mission_of(branch: Branch) -> Mission | None:
+def mission_of(explored: ExploredRun) -> Mission | None:
     """Return the mission that a run was started for, or the run that it was forked from."""
-    return None if branch.deeds is None else BY_START.get(branch.deeds.made)
+    return None if explored.history is None else BY_START.get(explored.history.made)
 
 
 class MissionsPanel:
@@ -58,11 +58,11 @@ class MissionsPanel:
     @property
     def running(self) -> Mission | None:
         """The mission that the run was started for, or the run that it was forked from."""
-        return mission_of(self._app.branch)
+        return mission_of(self._app.explored)
 
     def verdict(self) -> str:
         """Return the title of the mission on the run that is shown, with the result of its check; "" without one."""
-        mission, lab = self.running, self._app.branch.lab
+        mission, lab = self.running, self._app.explored.lab
         if mission is None or lab is None:
             return ""
         found = mission.check(lab)
@@ -111,8 +111,8 @@ class MissionsPanel:
 
     def _show(self) -> None:
         """Carry out the lines of the solution that follow the ones already carried out here."""
-        deeds = self._app.branch.deeds
-        known = [] if deeds is None else deeds.done
+        history = self._app.explored.history
+        known = [] if history is None else history.done
         for number, (code, act) in enumerate(self.mission.solution):
             if known[number : number + 1] != [code]:
                 self._app.do(act, code)

@@ -17,7 +17,7 @@ from widgets.base.key_field import KeyField
 from widgets.panels.app import App, Place
 from widgets.pictures.monitor import Monitor
 from widgets.pictures.space_time import SpaceTimeWidget
-from widgets.runs.branch import Branch
+from widgets.runs.explored_run import ExploredRun
 from widgets.runs.next_actions import action_of, fault_items, next_items, why_none_can_act
 
 
@@ -62,14 +62,14 @@ class ActionPanel:
 
     def update(self) -> None:
         """List the items at the cursor."""
-        branch = self._app.branch
-        lab = branch.there
+        explored = self._app.explored
+        lab = explored.there
         if lab is None:
-            self.list.offer([], why_none_can_act(branch))
+            self.list.offer([], why_none_can_act(explored))
             return
         items = fault_items(lab) if self._faults else next_items(lab)
-        past = f"This is the past, at {branch.at}: what is done here begins a fork of its own."
-        self.list.offer(items, why_none_can_act(branch) if branch.is_present else past)
+        past = f"This is the past, at {explored.at}: what is done here begins a fork of its own."
+        self.list.offer(items, why_none_can_act(explored) if explored.is_present else past)
 
 
 class ViewPanel:
@@ -105,11 +105,11 @@ class ViewPanel:
 
     def update(self) -> None:
         """Draw the view that was chosen, unless it is drawn already."""
-        view, branch = self.view, self._app.branch
-        subject = branch.subject
+        view, explored = self.view, self._app.explored
+        subject = explored.subject
         self.field.widget.layout.display = "" if view.asks else "none"
         self.asked.description, asked = view.asks, self.field.value if view.asks else ""
-        there = (id(branch), len(subject.whole.trace), branch.n, subject.checkpoint)
+        there = (id(explored), len(subject.whole.trace), explored.n, subject.checkpoint)
         wanted = (view, self.as_table.value, there, asked)
         if wanted == self._drawn:
             return
@@ -128,22 +128,22 @@ class SpaceTimePanel:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._made: dict[Branch, SpaceTimeWidget] = {}
+        self._made: dict[ExploredRun, SpaceTimeWidget] = {}
         self.widget = ipywidgets.Box(layout={"display": "block"})
 
     @property
     def diagram(self) -> SpaceTimeWidget | None:
         """The diagram of the run that is shown, if it was made."""
-        return self._made.get(self._app.branch)
+        return self._made.get(self._app.explored)
 
     def update(self) -> None:
         """Read the progress of the run; the cursor is the stage's."""
-        branch = self._app.branch
-        made = self._made.get(branch)
+        explored = self._app.explored
+        made = self._made.get(explored)
         if made is None:
-            made = self._made[branch] = SpaceTimeWidget(branch.thing, n=branch.n, stage=branch.stepper)
+            made = self._made[explored] = SpaceTimeWidget(explored.thing, n=explored.n, stage=explored.stepper)
             for name in ("n", "picked"):
-                ipywidgets.link((branch.stepper, name), (made, name))
+                ipywidgets.link((explored.stepper, name), (made, name))
         else:
             made.refresh()
         if self.widget.children != (made,):
@@ -169,8 +169,8 @@ class MonitorPanel:
 
     def update(self) -> None:
         """Read the job now; while the panel is visible, the monitor reads it by itself."""
-        if is_on_spark(self._app.branch.thing):
-            self._monitor.watch(self._app.branch.thing)
+        if is_on_spark(self._app.explored.thing):
+            self._monitor.watch(self._app.explored.thing)
         self._monitor.refresh()
 
     def close(self) -> None:
@@ -203,8 +203,8 @@ class CodePanel:
 
     def update(self) -> None:
         """Show the user's actions."""
-        deeds = self._app.branch.deeds
-        self.code.text = "# a recorded run takes no actions\n" if deeds is None else deeds.code
+        history = self._app.explored.history
+        self.code.text = "# a recorded run takes no actions\n" if history is None else history.code
 
     def _save(self) -> None:
         path = self._app.save(self.path.value.strip())

@@ -55,7 +55,7 @@ class RescalePanel:
 
     def update(self) -> None:
         """Show the run's parallelism at the cursor. Numbers that the user set are kept while it does not change."""
-        lab = self._app.branch.there
+        lab = self._app.explored.there
         self._asking.layout.display = "none" if lab is None else ""
         if lab is not None:
             self._show_of(lab)
@@ -77,7 +77,7 @@ class RescalePanel:
                 for each in vertices
             }
             self._fields.children = tuple(self.fields.values())
-        ended = why_none_can_act(self._app.branch)
+        ended = why_none_can_act(self._app.explored)
         self.rescale.disabled = self.ask.disabled = bool(ended)
         now = ", ".join(f"{name} {number}" for name, number in at.items())
         self.said.value = f'<span class="kit-quiet">{escape(ended or f"Subtasks now: {now}.")}</span>'
@@ -104,13 +104,13 @@ class RescalePanel:
         wanted, at_once, arguments = self._call()
 
         def ask(lab: Lab) -> None:
-            self._app.branch.asked[lab.rescale(wanted, at_once=at_once)] = "Rescale"
+            self._app.explored.asked[lab.rescale(wanted, at_once=at_once)] = "Rescale"
 
         self._app.do(ask, f"lab.rescale({arguments})")
 
     def _rescale(self) -> None:
         wanted, at_once, arguments = self._call()
-        if self._app.branch.there is not None and self._app.branch.there.status == "CREATED":
+        if self._app.explored.there is not None and self._app.explored.there.status == "CREATED":
             self._app.do(lambda lab: lab.run_until(record=RUNNING), f"lab.run_until(record={RUNNING!r})")
         self._app.do(
             lambda lab: lab.rescale(wanted, at_once=at_once, wait=True), f"lab.rescale({arguments}, wait=True)"
@@ -140,17 +140,17 @@ class PlannerPanel:
 
     def update(self) -> None:
         """Make the planner when it is first visible, and for another run; moved sliders keep their values."""
-        branch = self._app.branch
-        if self._of is branch:
+        explored = self._app.explored
+        if self._of is explored:
             return
         self.planner = None
-        if branch.there is None:
+        if explored.there is None:
             self.note.value = "A recorded run has no state to read keys from: widgets.RescalePlanner(keys) takes keys."
         else:
             try:
-                self.planner = RescalePlanner(branch.there)
-                self.note.value = f"The keys at {branch.at}."
-                self._of = branch
+                self.planner = RescalePlanner(explored.there)
+                self.note.value = f"The keys at {explored.at}."
+                self._of = explored
             except ValueError:
                 self.note.value = "No task holds keyed state now: go back in the slider to when one did, or go on."
         self._shown.children = () if self.planner is None else (self.planner,)

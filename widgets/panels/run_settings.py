@@ -148,10 +148,10 @@ class RunSettings:
         head = ipywidgets.HBox([self.job, self.begin, self.start, self.reset], layout=ROW)
         self.widget = ipywidgets.VBox([head, groups])
         self.job.observe(lambda _: app.guarded(self._defaults), "value")
-        lab = app.branch.lab
+        lab = app.explored.lab
         if lab is None:
             self.job.options = self.job.options[1:]
-        elif app.branch.job_code and lab.job.name in READY_JOBS:
+        elif app.explored.job_code and lab.job.name in READY_JOBS:
             self.job.value = lab.job.name
         self._given: dict[str, Any] = {}
         self._defaults()
@@ -166,7 +166,7 @@ class RunSettings:
     def rescale(self, parallelism: int) -> None:
         """Prepare a run of the same job at this parallelism, from its newest snapshot, or from one taken now."""
         self.update()
-        if self._app.branch.lab is not None:
+        if self._app.explored.lab is not None:
             self.job.value = OWN
         self._defaults()
         self.fields["parallelism"].value = str(parallelism)
@@ -176,7 +176,7 @@ class RunSettings:
 
     def _offer_snapshots(self) -> None:
         """List the snapshots that a run may start from: those at the cursor, or one taken now."""
-        lab = self._app.branch.there
+        lab = self._app.explored.there
         self._taken = {} if lab is None else snapshots_of(lab)
         options = [(SCRATCH, SCRATCH), *((f"from {label}", path) for path, (label, _) in self._taken.items())]
         if lab is not None and not lab.ended:
@@ -192,7 +192,7 @@ class RunSettings:
         if self.job.value != OWN:
             defaults = default_settings(self.job.value)
             return {name: getattr(defaults[name], "value", defaults[name]) for name in PLAIN}
-        lab = self._app.branch.lab
+        lab = self._app.explored.lab
         return {} if lab is None else settings_of_graph(lab.job)
 
     def _defaults(self) -> None:
@@ -222,7 +222,7 @@ class RunSettings:
         """Return the name of the run, its lab at the beginning, and the code that makes it. Raises LabError or
         SettingError for invalid settings.
         """
-        changed, shown = self.differences, self._app.branch
+        changed, shown = self.differences, self._app.explored
         own = self.job.value == OWN
         if own and shown.lab is None:
             raise LabError("the run that is shown is recorded and has no job to run again: choose a ready one")
@@ -253,15 +253,15 @@ class RunSettings:
         """Return a copy of the run at the completion of the chosen snapshot, or stopped with a savepoint now; the path
         of the snapshot; and the code for both.
         """
-        shown, path = self._app.branch, self.begin.value
-        if shown.there is None or shown.deeds is None:
+        shown, path = self._app.explored, self.begin.value
+        if shown.there is None or shown.history is None:
             raise LabError("a run that is recorded has no snapshots on the lab's disk: begin from scratch")
         earlier = shown.there.fork()
         if path in self._taken:
             earlier.goto(self._taken[path][1])
-            code = shown.deeds.again(earlier).body
+            code = shown.history.again(earlier).body
             return earlier, path, f"{code}\nearlier = lab\npath = {path!r}\n"
-        code = f"{shown.deeds.again(earlier).body}\nearlier = lab\n"
+        code = f"{shown.history.again(earlier).body}\nearlier = lab\n"
         if earlier.status == "CREATED":
             earlier.run_until(record=RUNNING)
             code += f"earlier.run_until(record={RUNNING!r})\n"

@@ -25,7 +25,7 @@ from kit.run.sizes import counted
 from kit.snapshots.state_tables import SOURCE, STAGED
 from kit.stream.settings.job_settings import NoRestart
 from kit.why import Why, WhyError, why
-from widgets.runs.branch import Branch
+from widgets.runs.explored_run import ExploredRun
 from widgets.runs.next_actions import JOB, action_of, faults_on, label_of, next_on
 
 MOST_ROWS, FIRST_FACTS = 30, 5
@@ -38,37 +38,37 @@ Do = Callable[[Callable[[Lab], object], str], None]
 
 
 class Details:
-    """The source of `told` and `offers` for a stage's selected item; `do` performs an action on the branch's lab."""
+    """The source of `told` and `offers` for a stage's selected item; `do` performs an action on the lab of the run."""
 
-    def __init__(self, branch: Branch, do: Do, guarded: Callable[[Callable[[], object]], None]) -> None:
-        self._branch = branch
+    def __init__(self, explored: ExploredRun, do: Do, guarded: Callable[[Callable[[], object]], None]) -> None:
+        self._explored = explored
         self._do = do
         self._guarded = guarded
         self._asked = ""
         """The user's question about the picked item, in addition to its details."""
-        branch.stepper.on_act(lambda key: guarded(lambda: self.act(key)))
+        explored.stepper.on_act(lambda key: guarded(lambda: self.act(key)))
 
     def update(self) -> None:
         """Show the details of the selected item at the cursor."""
-        stepper = self._branch.stepper
+        stepper = self._explored.stepper
         picked = stepper.picked
         if not picked:
             stepper.offers = []
             return
-        stepper.told = {"picked": picked, "n": stepper.n, "html": self._asked + details_html(self._branch, picked)}
-        stepper.offers = list(offers(self._branch, picked))
+        stepper.told = {"picked": picked, "n": stepper.n, "html": self._asked + details_html(self._explored, picked)}
+        stepper.offers = list(offers(self._explored, picked))
         self._asked = ""
 
     def act(self, key: str) -> None:
         """Perform an offered action."""
         kind, _, rest = key.partition("|")
         if kind == WHAT_IF:
-            lab = self._branch.there
+            lab = self._explored.there
             assert lab is not None
             self._asked = what_if_html(lab, int(rest))
             self.update()
         elif kind in (HOLD, RELEASE):
-            lab = self._branch.there
+            lab = self._explored.there
             assert lab is not None
             scheduler = _scheduler(lab, rest, kind == HOLD)
 
@@ -86,37 +86,37 @@ class Details:
 # --- what is told -----------------------------------------------------------------------------------------------------
 
 
-def details_html(branch: Branch, picked: str) -> str:
+def details_html(explored: ExploredRun, picked: str) -> str:
     """Return the details of an item at the cursor, as HTML in the colours of pictures."""
     kind, _, name = picked.partition(":")
-    parts = [_why_html(branch, kind, name)]
-    lab = branch.there
+    parts = [_why_html(explored, kind, name)]
+    lab = explored.there
     if lab is not None and kind in ("task", "vertex"):
         parts.append(_state_html(lab, name))
     if lab is not None and kind == "channel":
         parts.append(_queue_html(lab, int(name)))
     if kind == "checkpoint":
-        parts.append(_checkpoint_html(branch, int(name)))
+        parts.append(_checkpoint_html(explored, int(name)))
     return f'<div class="kit-picture kit-told-of">{"".join(parts)}</div>'
 
 
-def _why_html(branch: Branch, kind: str, name: str) -> str:
+def _why_html(explored: ExploredRun, kind: str, name: str) -> str:
     try:
         if kind == "message":
-            record = branch.subject.trace.find(name)
-            return "" if record is None else _answer_html(_why(branch, record))
+            record = explored.subject.trace.find(name)
+            return "" if record is None else _answer_html(_why(explored, record))
         if kind == "task":
-            return _answer_html(_why(branch, task=name))
+            return _answer_html(_why(explored, task=name))
         if kind in ("channel", "checkpoint"):
-            return _answer_html(_why(branch, **{kind: int(name)}))
-        return _answer_html(_why(branch)) if kind == JOB else ""
+            return _answer_html(_why(explored, **{kind: int(name)}))
+        return _answer_html(_why(explored)) if kind == JOB else ""
     except WhyError as error:
         return f"<p>{escape(str(error))}</p>"
 
 
-def _why(branch: Branch, about: object = None, **named: Any) -> Why:
-    lab = branch.there
-    return lab.why(about, **named) if lab is not None else why(branch.subject.run, about, **named)
+def _why(explored: ExploredRun, about: object = None, **named: Any) -> Why:
+    lab = explored.there
+    return lab.why(about, **named) if lab is not None else why(explored.subject.run, about, **named)
 
 
 def _answer_html(answer: Why) -> str:
@@ -150,15 +150,15 @@ def _queue_html(lab: Lab, channel: int) -> str:
     return f"<h4>What is in it, first in the queue first</h4>{frame_html(queue, MOST_ROWS)}"
 
 
-def _checkpoint_html(branch: Branch, checkpoint_id: int) -> str:
-    known = branch.stepper.moment.checkpoints.get(checkpoint_id)
+def _checkpoint_html(explored: ExploredRun, checkpoint_id: int) -> str:
+    known = explored.stepper.moment.checkpoints.get(checkpoint_id)
     if known is None:
         return ""
-    lab = branch.lab
+    lab = explored.lab
     head = f"<p>{known.status}: {len(known.acked)} of {len(known.expected)} tasks have acknowledged"
     head += f", {known.size_bytes:,} bytes" if known.size_bytes is not None else ""
     head += f"; {escape(known.reason)}</p>" if known.reason else "</p>"
-    if lab is None or not branch.is_present:
+    if lab is None or not explored.is_present:
         return head
     wanted = ["task", "status", "start_delay_ms", "alignment_ms", "sync_ms", "async_ms", "end_to_end_ms"]
     wanted += ["checkpointed_bytes", "persisted_bytes"]
@@ -238,9 +238,9 @@ def _positions(lab: Lab) -> dict[tuple[str, str], int]:
 # --- what is offered --------------------------------------------------------------------------------------------------
 
 
-def offers(branch: Branch, picked: str) -> Iterator[dict[str, str]]:
+def offers(explored: ExploredRun, picked: str) -> Iterator[dict[str, str]]:
     """Yield the possible actions on an item at the cursor, in the form of the stepper's `offers`."""
-    lab = branch.there
+    lab = explored.there
     kind, _, name = picked.partition(":")
     if lab is None:
         return
@@ -260,7 +260,7 @@ def offers(branch: Branch, picked: str) -> Iterator[dict[str, str]]:
         else:
             hint = "nothing arrives here while anything else can happen"
             yield _offer(picked, f"{HOLD}|{words}", "Hold it back", hint)
-    elif kind == "message" and name in branch.stepper.moment.messages:
+    elif kind == "message" and name in explored.stepper.moment.messages:
         for fault, label in MESSAGE_FAULTS.items():
             yield _offer(picked, f"{fault}|{name}", label, "a fault of the network")
     elif kind == JOB:

@@ -13,7 +13,7 @@ from kit.hosts.lab.faults.faults import WorkerFault
 from kit.hosts.lab.world.actions import Action
 from kit.run.sizes import counted
 from widgets.base.action_list import Item
-from widgets.runs.branch import Branch
+from widgets.runs.explored_run import ExploredRun
 
 JOB = "job"
 WORKER = "Worker "
@@ -69,12 +69,12 @@ def next_on(lab: Lab, machine: str, channel: int | None = None) -> Iterator[tupl
             yield action, ""
 
 
-def why_none_can_act(branch: Branch) -> str:
+def why_none_can_act(explored: ExploredRun) -> str:
     """Return, as a sentence, why no action is possible on the shown run; "" if one is."""
-    lab = branch.lab
+    lab = explored.lab
     if lab is None:
         return "This run is recorded: it can be looked at, not changed."
-    if not branch.is_present:
+    if not explored.is_present:
         return ""
     if not can_go_on(lab):
         return f"The job is {lab.status.lower()}, and nothing more can happen. Step back, or start another run."

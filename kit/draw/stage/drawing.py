@@ -15,7 +15,7 @@ from kit.draw.stage.layout import Lane, Layout
 from kit.draw.stage.scene import (
     Named,
     Scene,
-    Sight,
+    SceneContext,
     Sprite,
     Tally,
     bundle_sprites,
@@ -77,14 +77,14 @@ class Drawing:
         self._tallies = {lane.name: Tally() for lane in layout.lanes if len(lane.channels) > 1}
         self._target = {channel.number: channel.target for channel in layout.stage.channels}
         self._sent_to: dict[str, str] = {}
-        self._seen = Sight(Moment(), frozenset(), "", {})
+        self._seen = SceneContext(Moment(), frozenset(), "", {})
         self._begun = False
 
     def draw(self, moment: Moment, touched: Touched) -> Changes:
         """Return the changes that show this moment; only the `touched` items may differ from the moment before."""
-        now, before = Sight.of(moment), self._seen
+        now, before = SceneContext.of(moment), self._seen
         whole = not self._begun or now.pending != before.pending
-        acting = {sight.acting.partition("@")[0] for sight in (now, before)}
+        acting = {context.acting.partition("@")[0] for context in (now, before)}
         tasks = touched.tasks | acting | {self._target[number] for number in touched.channels if number in self._target}
         for sent in touched.messages:
             message = moment.messages.get(sent)

@@ -152,7 +152,7 @@ def rect(layer: str, x: float, y: float, width: float, height: float, classes: s
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class SceneContext:
     """A moment, with the ids of the pending checkpoints, the machine that acts, and each task's messages in flight."""
 
     moment: Moment
@@ -161,8 +161,8 @@ class Sight:
     mail: Mapping[str, Sequence[MessageMoment]]
 
     @classmethod
-    def of(cls, moment: Moment) -> Sight:
-        """Return the sight of this moment."""
+    def of(cls, moment: Moment) -> SceneContext:
+        """Gather what the scene of this moment needs."""
         acting = moment.record.machine if moment.record is not None else ""
         pending = frozenset(checkpoint.checkpoint_id for checkpoint in moment.pending)
         mail: dict[str, list[MessageMoment]] = {}
@@ -182,39 +182,41 @@ _EMPTY = ChannelMoment()
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 
-def task_sprites(layout: Layout, name: str, sight: Sight) -> Named:
+def task_sprites(layout: Layout, name: str, context: SceneContext) -> Named:
     """Draw a task's box with its activity, and its messages in flight."""
-    box, task = layout.places[name], sight.task(name)
+    box, task = layout.places[name], context.task(name)
     sprite = f"t:{name}"
-    classes = _task_class(task, sight) + (" acting" if name == sight.acting.partition("@")[0] else "")
+    classes = _task_class(task, context) + (" acting" if name == context.acting.partition("@")[0] else "")
     yield sprite, rect("tasks", box.x, box.y, box.width, box.height, classes, 7)
     middle = box.y + box.height / 2
     x, room = box.x + 11, box.width - 20
     vertex, slash, subtask = name.rpartition("/")
     short_name = fit_name(vertex, slash + subtask, box.width - 76, 12.5)
     yield f"{sprite}:name", cut(text("tasks", x, middle - 10, "task-name", short_name), name)
-    line, detail = _task_lines(layout, name, task, sight)
+    line, detail = _task_lines(layout, name, task, context)
     yield f"{sprite}:line", cut(text("tasks", x, middle + 6, "task-line", fit(line, room, 11)), line)
     if detail:
         yield f"{sprite}:detail", cut(text("tasks", x, middle + 20, "task-detail", fit(detail, room, 10.5)), detail)
     met = task.checkpoint
     if met is not None and task.state in ("RUNNING", "FINISHED"):
         number, phase = met
-        over = "" if number in sight.pending else " over"
+        over = "" if number in context.pending else " over"
         yield f"{sprite}:badge", rect("tasks", box.x + box.width - 49, middle - 22, 40, 16, f"badge {phase}{over}", 8)
         sign = f"{number} {_PHASE_SIGNS.get(phase, '')}"
         x = box.x + box.width - 29
         yield f"{sprite}:sign", text("tasks", x, middle - 10.5, f"badge-text{over} {phase}", sign, "middle")
-    yield from _mail(name, box, sight.mail.get(name, ()))
+    yield from _mail(name, box, context.mail.get(name, ()))
 
 
-def _task_class(task: TaskMoment, sight: Sight) -> str:
+def _task_class(task: TaskMoment, context: SceneContext) -> str:
     classes = f"task {_TASK_CLASSES[task.state]}"
     met = task.checkpoint
-    return f"{classes} {met[1]}" if task.state == "RUNNING" and met is not None and met[0] in sight.pending else classes
+    return (
+        f"{classes} {met[1]}" if task.state == "RUNNING" and met is not None and met[0] in context.pending else classes
+    )
 
 
-def _task_lines(layout: Layout, name: str, task: TaskMoment, sight: Sight) -> tuple[str, str]:
+def _task_lines(layout: Layout, name: str, task: TaskMoment, context: SceneContext) -> tuple[str, str]:
     """Return the task's activity, and one line that explains it."""
     if task.state == "FAILED":
         return ("killed" if task.lost else "failed"), task.error
@@ -228,11 +230,11 @@ def _task_lines(layout: Layout, name: str, task: TaskMoment, sight: Sight) -> tu
     if not detail and task.restored is not None:
         detail = f"restored from checkpoint {task.restored}"
     met = task.checkpoint
-    if met is None or met[0] not in sight.pending:
+    if met is None or met[0] not in context.pending:
         return "running", detail
     number, phase = met
     if phase in BEGUN:  # in an unaligned checkpoint, barriers may still be missing while it writes
-        came, awaited = _aligning(layout, name, number, sight.moment)
+        came, awaited = _aligning(layout, name, number, context.moment)
         if phase == ALIGNING:
             return came, awaited
         return f"writing its state for {number}" if phase == WRITING else "captures in-flight data", awaited or detail
@@ -274,24 +276,24 @@ def _mail(name: str, box: Box, messages: Sequence[MessageMoment]) -> Named:
         yield f"{tab}:text", text("marks", x + width / 2, box.y + 3, "mail-text", words, "middle")
 
 
-def cell_sprites(layout: Layout, task: str, many: int, sight: Sight) -> Named:
+def cell_sprites(layout: Layout, task: str, many: int, context: SceneContext) -> Named:
     """Draw a subtask of a closed vertex as a cell in its box."""
     vertex, _, subtask = task.rpartition("/")
     box = layout.places[vertex]
     row, column = divmod(int(subtask), cells_in_a_row(many))
-    classes = _task_class(sight.task(task), sight).replace("task", "cell-task", 1)
+    classes = _task_class(context.task(task), context).replace("task", "cell-task", 1)
     yield f"t:{task}", rect("tasks", box.x + 9 + column * CELL, box.y + 50 + row * CELL, CELL - 3, CELL - 3, classes, 2)
 
 
-def crowd_sprites(layout: Layout, vertex: str, tasks: Sequence[str], sight: Sight) -> Named:
+def crowd_sprites(layout: Layout, vertex: str, tasks: Sequence[str], context: SceneContext) -> Named:
     """Draw a closed vertex as one box with the number of its subtasks in each phase."""
     box = layout.places[vertex]
-    acting = " acting" if vertex_of(sight.acting.partition("@")[0]) == vertex else ""
+    acting = " acting" if vertex_of(context.acting.partition("@")[0]) == vertex else ""
     yield f"t:{vertex}", rect("tasks", box.x, box.y, box.width, box.height, f"crowd{acting}", 7)
     name = fit_name(vertex, f" x {len(tasks)}", box.width - 38, 12.5)
     yield f"t:{vertex}:name", text("tasks", box.x + 11, box.y + 19, "task-name", name)
-    states = [sight.task(task) for task in tasks]
-    newest = max(sight.pending, default=None)
+    states = [context.task(task) for task in tasks]
+    newest = max(context.pending, default=None)
     if newest is None:
         line = f"{sum(state.state == 'RUNNING' for state in states)} of {len(tasks)} running"
     else:

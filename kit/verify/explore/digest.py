@@ -25,7 +25,7 @@ from kit.hosts.lab.world.copying import slots_of
 from kit.machines.channel.input_channel import InputChannel
 from kit.machines.channel.input_gate import InputGates
 from kit.machines.coordinator.ledger import COMPLETED
-from kit.stream.backend.keys.slot_index import Known
+from kit.stream.backend.keys.slot_index import LookupCache
 from kit.stream.graph.execution_graph import ExecutionGraph
 
 T = TypeVar("T")
@@ -331,7 +331,7 @@ _PLANS: dict[type, Callable[[Any, Walk], None]] = {
     BuiltinFunctionType: _values,
     bytearray: _buffer,
     array: _buffer,
-    Known: lambda value, walk: None,  # a cache, which would be filled again
+    LookupCache: lambda value, walk: None,  # a cache, which would be filled again
     object: _values_of_no_kind,
     ExecutionGraph: lambda value, walk: walk.out.append(("ExecutionGraph", sorted(value.parallelism.items()))),
     InputChannel: _channel,

@@ -76,7 +76,7 @@ class FrozenState:
         Rows are sorted by key and namespace, timers by timestamp first.
         """
         if not self.is_large:
-            self.index.remembered.order = None
+            self.index.last_result.order = None
             return self._messages_at_once(schema, max_parallelism)
         return self._messages_span_by_span(schema, max_parallelism)
 
@@ -103,9 +103,9 @@ class FrozenState:
             yield groups.item(begin), batch.slice(begin, end - begin).serialize()
 
     def _messages_span_by_span(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
-        remembered = self.index.remembered
-        order = row_order.row_order(self.index, self.decoders, self.key_column, max_parallelism, remembered.order)
-        remembered.order = order
+        last_result = self.index.last_result
+        order = row_order.row_order(self.index, self.decoders, self.key_column, max_parallelism, last_result.order)
+        last_result.order = order
         for first, behind, begin, end in order.spans():
             columns = [d.decode(column[begin:end]) for d, column in zip(self.decoders, order.columns, strict=True)]
             if self.values is not None:

@@ -23,7 +23,7 @@ from kit.stream.backend.files.sorting import distinct
 from kit.stream.backend.keys.key_columns import Codes, Column, as_codes, checked, is_text, is_text_or_bytes, one
 from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.backend.keys.key_store import KeyStore, Rows, TextStore, hash_of_text, hashes, key_store
-from kit.stream.backend.keys.slot_index import ABSENT, FEW_ROWS, Known, SlotIndex
+from kit.stream.backend.keys.slot_index import ABSENT, FEW_ROWS, LookupCache, SlotIndex
 from kit.stream.backend.picking import picked
 from kit.stream.backend.types.decimals import sortable
 from kit.stream.backend.types.repeated_text import as_dictionary
@@ -79,7 +79,7 @@ class InternedCodec(FrozenKeys):
         self._by_hash = SlotIndex(1)
         self._uses = np.zeros(16, np.int64)
         self._twins: dict[Hashable, int] = {}
-        self._seen = Known()  # the codes of single keys by their token, all in use
+        self._seen = LookupCache()  # the codes of single keys by their token, all in use
         self._frozen_size = 0  # a reader may still read the codes below
 
     def __repr__(self) -> str:

@@ -63,7 +63,7 @@ def extended(column: npt.NDArray[Any], capacity: int, initial: Any = 0) -> npt.N
     return longer
 
 
-class Known(dict[Any, int]):
+class LookupCache(dict[Any, int]):
     """A cache of earlier look-ups. Its owner removes entries that are no longer valid."""
 
     __slots__ = ()
@@ -73,20 +73,20 @@ class Known(dict[Any, int]):
             self.clear()
         super().__setitem__(what, found)
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Known:
+    def __deepcopy__(self, memo: dict[int, object]) -> LookupCache:
         """Return an empty cache: a copy of a world fills its own."""
-        return Known()
+        return LookupCache()
 
 
-class Remembered:
+class LastResult:
     """The results that the reader of a frozen index leaves for the readers of the next ones, in any thread."""
 
     def __init__(self) -> None:
         self.order: Any = None
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Remembered:
+    def __deepcopy__(self, memo: dict[int, object]) -> LastResult:
         """Return an empty one: a copy of a world computes its own."""
-        return Remembered()
+        return LastResult()
 
 
 class FrozenIndex:
@@ -96,11 +96,11 @@ class FrozenIndex:
     """
 
     def __init__(
-        self, columns: tuple[Codes, ...], unused: Slots, removals: int = 0, remembered: Remembered | None = None
+        self, columns: tuple[Codes, ...], unused: Slots, removals: int = 0, last_result: LastResult | None = None
     ) -> None:
         self.columns = columns
         self.removals = removals
-        self.remembered = remembered or Remembered()
+        self.last_result = last_result or LastResult()
         self._unused = unused
 
     def __len__(self) -> int:
@@ -131,9 +131,9 @@ class SlotIndex:
         self.size: int  # slots ever allocated: all slots in use are below
         self._free: Slots
         self._frozen_size: int  # a reader may still read the slots below
-        self._known = Known()  # the slots of rows in small batches, all in use
+        self._known = LookupCache()  # the slots of rows in small batches, all in use
         self._removals = 0
-        self._remembered = Remembered()
+        self._last_result = LastResult()
         self._places: _DirectPlaces | _HashedPlaces
         self._restart()
 
@@ -221,7 +221,7 @@ class SlotIndex:
         self._frozen_size = self.size
         unused = self._free if unset is None else np.concatenate((self._free, unset))
         columns = tuple(column[: self.size] for column in self.columns)
-        return FrozenIndex(columns, unused, self._removals, self._remembered)
+        return FrozenIndex(columns, unused, self._removals, self._last_result)
 
     def validate(self) -> None:
         """Check that live slots, free slots and places agree. Raises AssertionError."""

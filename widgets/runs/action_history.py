@@ -29,12 +29,12 @@ from kit.hosts.lab.world.schedulers import Random
 LINE_LENGTH = 100
 STEP, RUN = "lab.step()", "lab.run_until("
 AT_POSITION = f"{RUN}lambda lab: lab.position == {{position}})"
-"""The code of a run whose condition takes more than a line; `Deeds.add` fills in the step that it reached."""
+"""The code of a run whose condition takes more than a line; `ActionHistory.add` fills in the step that it reached."""
 OF_THE_LAB = ("Adversarial", "Fair", "First", "Random", "faults", "ready_job")
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class UserAction:
     """One user action: its code, and the steps that it took, from the step after `before` on."""
 
     code: str
@@ -47,25 +47,25 @@ class Deed:
         return self.before + len(self.actions)
 
 
-class Deeds:
+class ActionHistory:
     """The user's actions on one lab, as far as they were observed. `made` is the code that creates the lab."""
 
     def __init__(self, lab: Lab, made: str = "") -> None:
         self._lab = lab
         self.made = made or made_by(lab)
         self._scheduler = lab.scheduler
-        self._deeds: list[Deed] = []
+        self._performed: list[UserAction] = []
 
     def add(self, code: str, before: int) -> None:
         """Add `code`, which led the lab from the step `before` to its current step."""
         code = code.replace("{position}", str(self._lab.position))
-        self._deeds.append(Deed(code, before, self._lab.past.actions[before:]))
+        self._performed.append(UserAction(code, before, self._lab.past.actions[before:]))
 
-    def again(self, lab: Lab) -> Deeds:
+    def again(self, lab: Lab) -> ActionHistory:
         """Return the same past, for a lab that continues on its own from here."""
-        other = Deeds(lab, self.made)
+        other = ActionHistory(lab, self.made)
         other._scheduler = self._scheduler
-        other._deeds = list(self._deeds)
+        other._performed = list(self._performed)
         other.cut()
         return other
 
@@ -74,14 +74,14 @@ class Deeds:
         scheduler makes the choices.
         """
         position = self._lab.position
-        self._deeds = [deed for deed in self._deeds if deed.before < position]
+        self._performed = [performed for performed in self._performed if performed.before < position]
         if self._lab.scheduler != self._scheduler:
-            self._deeds.append(Deed(f"lab.scheduler = {self._lab.scheduler!r}", position, ()))
+            self._performed.append(UserAction(f"lab.scheduler = {self._lab.scheduler!r}", position, ()))
 
     @property
     def done(self) -> list[str]:
         """The code of each action, as it was added."""
-        return [deed.code for deed in self._deeds]
+        return [performed.code for performed in self._performed]
 
     @property
     def body(self) -> str:
@@ -99,22 +99,22 @@ class Deeds:
     def _lines(self) -> Iterator[str]:
         actions = self._lab.past.actions
         at, steps = 1, 0
-        for deed in self._deeds:
-            is_cut = deed.after > len(actions)
-            done = actions[deed.before : deed.after]
-            if deed.before < at or deed.before > len(actions) or done != deed.actions[: len(done)]:
+        for performed in self._performed:
+            is_cut = performed.after > len(actions)
+            done = actions[performed.before : performed.after]
+            if performed.before < at or performed.before > len(actions) or done != performed.actions[: len(done)]:
                 continue
-            if is_cut and not (done and deed.code.startswith(RUN)):
+            if is_cut and not (done and performed.code.startswith(RUN)):
                 continue
-            if (steps and deed.code != STEP) or deed.before > at:
+            if (steps and performed.code != STEP) or performed.before > at:
                 yield from _steps(steps)
                 steps = 0
-            yield from code_of(actions[at : deed.before])
-            if deed.code == STEP:
+            yield from code_of(actions[at : performed.before])
+            if performed.code == STEP:
                 steps += 1
             else:
-                yield f"{RUN}lambda lab: lab.position == {len(actions)})" if is_cut else deed.code
-            at = deed.before + len(done)
+                yield f"{RUN}lambda lab: lab.position == {len(actions)})" if is_cut else performed.code
+            at = performed.before + len(done)
         yield from _steps(steps)
         yield from code_of(actions[at:])
 

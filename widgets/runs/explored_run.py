@@ -11,19 +11,19 @@ from kit.run.moments.job_state import Moment
 from kit.run.run import run_of
 from kit.run.subject import Folds, Subject
 from widgets.pictures.stepper import Stepper
-from widgets.runs.deeds import Deeds
+from widgets.runs.action_history import ActionHistory
 
 
-class Branch:
+class ExploredRun:
     """A run with its stage. `thing` is a Lab, a SparkJob, a Trace or a scenario; `made` is the code that makes a
     lab.
     """
 
-    def __init__(self, name: str, thing: Any, made: str = "", deeds: Deeds | None = None) -> None:
+    def __init__(self, name: str, thing: Any, made: str = "", history: ActionHistory | None = None) -> None:
         self.name = name
         self.thing = thing
         self.stepper = Stepper(thing)
-        self.deeds = deeds or (None if self.lab is None else Deeds(self.lab, made))
+        self.history = history or (None if self.lab is None else ActionHistory(self.lab, made))
         self.asked: dict[int, str] = {}
         """What was asked of its job, by the number of the request."""
         self._there: tuple[object, Lab] | None = None
@@ -96,17 +96,17 @@ class Branch:
     @property
     def job_code(self) -> list[str]:
         """The lines that make the job, if it was made here; [] if the reader has it as `env`."""
-        lines = [] if self.deeds is None else self.deeds.made.splitlines()
+        lines = [] if self.history is None else self.history.made.splitlines()
         return [line for line in lines if line.startswith(("env = ", "from "))]
 
-    def fork(self, name: str) -> Branch:
+    def fork(self, name: str) -> ExploredRun:
         """Return a separate run that begins with the history up to the cursor."""
         lab = self.there
         assert lab is not None
-        assert self.deeds is not None
+        assert self.history is not None
         lab = lab.fork()
         self._there = None
-        fork = Branch(name, lab, deeds=self.deeds.again(lab))
+        fork = ExploredRun(name, lab, history=self.history.again(lab))
         fork.asked = {number: label for number, label in self.asked.items() if number <= lab.position}
         return fork
 
@@ -125,4 +125,4 @@ class Branch:
         self.stepper.close()
 
     def __repr__(self) -> str:
-        return f"Branch({self.name}: {self.thing!r})"
+        return f"ExploredRun({self.name}: {self.thing!r})"
