@@ -8,7 +8,7 @@ user's line and the message. Importing the kit in IPython registers a handler wi
 - An unexpected error, which the kit does not raise itself, is shown in full: a report of a bug needs its frames.
 
 `%tb` shows the full traceback of the last error. `get_ipython().set_custom_exc((), None)` removes the handler. If the
-shell has a handler of the user's already, that stays.
+shell already has a handler that the user set, that one stays.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def advise(figures: CheckpointFigures) -> Advice:
 
 
 class _Found:
-    """What the rules ask: periodic checkpoints without savepoints, and the slowest subtask of each.
+    """The data of the rules: periodic checkpoints without savepoints, and the slowest subtask of each.
 
     A checkpoint with a subtask that never told its figures has no slowest subtask: it may be that one.
     """

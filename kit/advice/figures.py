@@ -1,4 +1,4 @@
-"""What is known of a job's checkpoints, in two tables and some settings, whoever ran the job."""
+"""The figures of a job's checkpoints: two tables and some settings, the same for a job of Flink and of the kit."""
 
 from __future__ import annotations
 

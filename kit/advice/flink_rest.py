@@ -23,7 +23,7 @@ _ASK = "give the URL of a job, like http://localhost:8081/jobs/<id>, or a file i
 
 
 class FlinkRestError(ValueError):
-    """An answer that is none of Flink's about checkpoints, or none at all."""
+    """The answer is missing, or is not Flink's answer about checkpoints."""
 
 
 def read_flink(place: str | PathLike[str]) -> CheckpointFigures:

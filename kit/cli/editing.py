@@ -121,7 +121,7 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 def _value(text: str) -> Any:
-    """Return a key: the JSON value, or the text itself if it is no JSON."""
+    """Return a key: the JSON value, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,7 +1,7 @@
 """The one builder of HTML and SVG: elements and tables, with every text escaped.
 
 element("text", "a < b", x=1.5, class_="label")     <text x="1.5" class="label">a &lt; b</text>
-element("g", element("title", name), drawn)         markup stays as it is, other text is escaped
+element("g", element("title", name), drawn)         markup stays unchanged, other text is escaped
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Markup(str):
 
 
 def markup(content: object) -> Markup:
-    """Return markup as it is, and anything else as escaped text."""
+    """Return markup unchanged, and anything else as escaped text."""
     return content if isinstance(content, Markup) else Markup(escape(str(content)))
 
 

@@ -139,7 +139,7 @@ class StateFiles:
     def resolve(self, pointer: str | os.PathLike[str]) -> ResolvedCheckpoint:
         """Find a checkpoint or savepoint by its directory or its `_metadata` file, and read its metadata.
 
-        Raises SavepointNotFoundError, which says what was looked for and what is there instead.
+        Raises SavepointNotFoundError, which says what was expected and what was found.
 
         Flink: `AbstractFsCheckpointStorageAccess.resolveCheckpoint`.
         """
@@ -234,7 +234,7 @@ class StateFiles:
             with file_system.open_input_file(inner) as stream:
                 size = stream.size()
                 wanted = size - offset if length is None else length
-                if offset + wanted > size:  # before memory is taken for what may be a lie
+                if offset + wanted > size:  # before memory is allocated for a size that may be wrong
                     raise _too_short(path, size, offset, wanted)
                 stream.seek(offset)
                 data = stream.read_buffer(wanted)
@@ -459,7 +459,7 @@ class CheckpointStorage(StateFiles):
         return path
 
     def write_new(self, path: str, data: bytes) -> bool:
-        """Write a file that appears in one step; return False, and leave it as it is, if it exists already.
+        """Write a file that appears in one step; return False, and leave it unchanged, if it exists already.
 
         Raises StorageError if it cannot be written.
         """

@@ -58,7 +58,7 @@ class Told:
     """A fact in its place in the story.
 
     It has a number, the number of the fact that it explains (0: the question), an indentation (one more if that fact
-    has several causes), and the number under which it was told before (0: not yet).
+    has several causes), and the number under which it was listed before (0: not yet).
     """
 
     number: int
@@ -78,7 +78,7 @@ class Told:
 
 
 def story(answer: Fact, began_ms: int = 0) -> Iterator[Told]:
-    """Yield a fact and all its causes, each after the fact that it explains. The causes of a fact are told once. The
+    """Yield a fact and all its causes, each after the fact that it explains. The causes of a fact are listed once. The
     run began at `began_ms`.
     """
     numbers: dict[int, int] = {}

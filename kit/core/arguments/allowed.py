@@ -113,7 +113,7 @@ def check_allowed(settings: object, rules: Mapping[str, Allowed], of: str = "") 
 
 
 def _ms_or_none(duration: object, name: str) -> int | None:
-    """Return the duration in ms, or None for what is none."""
+    """Return the duration in ms, or None if the value is not a duration."""
     try:
         return to_ms(duration, name)
     except DurationError:

@@ -6,8 +6,9 @@
 
 Every file that a sink publishes carries the name of its *writer*: the lineage's first run and the run itself. Every
 snapshot that a sink takes part in holds what it covers: the runs that led to it, each with the last checkpoint whose
-output it accounts for. So output that is later than a snapshot can be told from what the snapshot covers, wherever the
-snapshot has been moved to, and from the output of other jobs, whose lineage has another first run.
+output it accounts for. So output that is later than a snapshot can be distinguished from what the
+snapshot covers, wherever the snapshot has been moved to, and from the output of other jobs, whose lineage has another
+first run.
 
 Flink has nothing like it: its sinks do not notice that an older savepoint was restored.
 """

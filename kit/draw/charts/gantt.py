@@ -83,7 +83,7 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
 
 
 def _note(axes: Any, row: int, ends_ms: float, until_ms: float, note: str) -> None:
-    """Write a subtask's note after its bars, or at their end if there is no space."""
+    """Write a subtask's note after its bars, or at their end if space is short."""
     shown = note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 1]}…"
     left = ends_ms < 0.6 * until_ms
     box = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1.0}

@@ -158,7 +158,7 @@ class Bands:
 
     @classmethod
     def at_most(cls, count: int, many: int) -> Bands:
-        """Return at most `count` bands for so many subtasks, at least one, with equally many in each."""
+        """Divide subtasks into at most `count` bands of equal size, at least one."""
         return cls(max(many, 1), -(-max(many, 1) // count))
 
     @property

@@ -92,7 +92,7 @@ class FileRecords(Records):
 
     def _remove_unfinished(self, leader: Leader) -> None:
         """Delete what drivers were writing when they died; one that is only frozen can no longer rename it."""
-        with suppress(StorageError):  # they are in nobody's way
+        with suppress(StorageError):  # they do no harm
             self._storage.discard(
                 f"{self._root}/{name}"
                 for name in self._storage.names(self._root)

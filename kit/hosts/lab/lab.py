@@ -332,7 +332,7 @@ class Lab(Asking):
         `checkpoint`: that checkpoint is complete; `record`: a record of this kind was added to the trace; `at_ms`:
         this time was reached; `ended`: the job has ended; `until`: any function of the lab returns True.
 
-        Raises LabError if no more steps are possible before, with the reason if the job has failed; with `ended`, also
+        Raises LabError if no step is possible before, with the reason if the job has failed; with `ended`, also
         if the job fails.
         """
         step = self._step_until(condition_of(self, until, checkpoint, record, at_ms, ended=ended))
@@ -354,7 +354,7 @@ class Lab(Asking):
         return step or Step(self.position, self._done[-1], self.trace, 0, 0)
 
     def _step_until(self, condition: Condition) -> Step | None:
-        """Step until the condition holds; return None if no more steps are possible before."""
+        """Step until the condition holds; return None if no step is possible before."""
         with (
             interrupts_deferred() as interrupts,
             Progress(self._world, self.position) as progress,

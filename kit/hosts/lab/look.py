@@ -153,7 +153,7 @@ class Look:
 
     @property
     def statistics(self) -> CheckpointStatistics:
-        """The checkpoint statistics of Flink's UI, and more: `.counts`, `.history`, `.subtasks(3)`."""
+        """The checkpoint statistics that Flink's UI shows, and more: `.counts`, `.history`, `.subtasks(3)`."""
         world = self._lab._world
         snapshot = world.master.checkpoints.statistics.snapshot()
         return CheckpointStatistics(snapshot, world.job, world.trace, world.late_rows)
@@ -163,7 +163,7 @@ class Look:
     def waiting(self) -> Choices:
         """Return the actions that may not happen yet: turns of tasks, timers, delayed messages, work of frozen workers.
 
-        `.refused` has each with what it waits for; `why_not` says more.
+        `.refused` has each with what it waits for; `why_not` explains one.
         """
         return Choices((), what="things may happen at once", refused=refusals.waiting(self._lab._world))
 

@@ -48,7 +48,7 @@ class SparkLook:
 
     @property
     def statistics(self) -> CheckpointStatistics:
-        """The checkpoint statistics of Flink's web UI, and more: `.counts`, `.history`, `.subtasks(3)`."""
+        """The checkpoint statistics that Flink's web UI shows, and more: `.counts`, `.history`, `.subtasks(3)`."""
         with self._driver.lock:
             snapshot = self._driver.master.checkpoints.statistics.snapshot()
             late_rows = self._driver.slots.meters.late_rows

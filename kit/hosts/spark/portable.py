@@ -1,4 +1,4 @@
-"""The search for what in a job cannot be sent to Spark's workers, described in the names of the user's code.
+"""The search for what in a job cannot be sent to Spark's workers, described with the names in the user's code.
 
 A job is sent with the user's functions and all objects that these refer to: variables of the enclosing function,
 globals, defaults, and attributes of the object whose method a function is. The search follows these references from the

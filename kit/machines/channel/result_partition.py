@@ -252,7 +252,7 @@ class ResultPartition:
         self.subpartitions[subpartition].add(element)
 
     def finish_read_recovered_state(self, notify_and_block_on_completion: bool) -> None:
-        """End the recovered elements; with the flag, every receiver is told and blocks what comes after that."""
+        """End the recovered elements; with the flag, every receiver is notified and blocks what comes after that."""
         if notify_and_block_on_completion:
             self.broadcast(EndOfChannelState())
 

@@ -1,6 +1,6 @@
 """The interface through which the CheckpointCoordinator sees its JobMaster, and everything outside.
 
-The coordinator is no machine of its own. The JobMaster's handlers call it, and its only output goes through this
+The coordinator is not a machine of its own. The JobMaster's handlers call it, and its only output goes through this
 context. So a test can replace the whole job with a few lines.
 """
 

@@ -77,7 +77,7 @@ class MasterHooks:
     def add(self, hook: MasterHook) -> bool:
         """Register a hook; return False if its identifier is taken.
 
-        Raises ValueError for a blank identifier, TypeError for an object that is no hook.
+        Raises ValueError for a blank identifier, TypeError for an object that is not a hook.
         """
         if not hasattr(hook, "identifier"):
             raise TypeError(f"{hook!r} is no master hook: it has no `identifier`; kit.MasterHook lists what it needs")

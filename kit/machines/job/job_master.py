@@ -464,7 +464,7 @@ class JobMaster(Machine):
         self.checkpoints.periodic.set_is_processing_backlog(operator_id, is_processing)
 
     def discover_splits(self, operator_id: str, after_ms: int) -> None:
-        """List what there is to read after `after_ms`, for a coordinator."""
+        """List the data to read after `after_ms`, for a coordinator."""
         self.emit(ScheduleTimer(timer=f"{DISCOVERY_TIMER}{operator_id}", due_ms=self.at + after_ms))
 
     @handles(events.SplitsDiscovered)

@@ -83,7 +83,7 @@ class HolderContext:
             self._holder.host.set_is_processing_backlog(self.operator_id, is_processing)
 
     def discover_splits(self, after_ms: int) -> None:
-        """Have the host list what there is to read after `after_ms`."""
+        """Have the host list the data to read after `after_ms`."""
         if not self.is_quiesced:
             self._holder.host.discover_splits(self.operator_id, after_ms)
 

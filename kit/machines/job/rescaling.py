@@ -6,7 +6,7 @@ the JobMaster stops the epoch and deploys the next one from there. A failure is 
 is what slots and requests allow at that time. If there are too few slots, the job waits.
 
 A job that is not reactive needs all slots that it wants. When it is redeployed after a failure, the host reports the
-number of slots, and the job waits if there are too few. If no more come in time, that is another failure, and the
+number of slots, and the job waits if there are too few. If none are added in time, that is another failure, and the
 restart strategy decides. A reactive job continues with the slots that are left, by default at once; if these stay too
 few, it fails for good.
 

@@ -8,8 +8,8 @@ closes behind the coordinator's snapshot and opens when the subtask has its barr
     close(n)   it took the snapshot: events are held from here on; rejected if n was aborted in the meantime
     open(n)    the subtask's barrier is on its way before anything that follows, or n was aborted
 
-With several pending checkpoints the gate is closed as long as one of them holds it. If a later one is opened first, its
-events move back behind the checkpoint before it, in order.
+With several pending checkpoints the gate is closed as long as one of them holds it. If the gate of a later one opens
+first, its events move back behind the checkpoint before it, in order.
 
 Follows Flink's `SubtaskGatewayImpl`.
 """

@@ -1,8 +1,8 @@
 """The JobMaster's knowledge of the tasks of the present epoch.
 
 A table is created when its tasks are deployed, so they begin as DEPLOYING. Before that, Flink's tasks are SCHEDULED
-while slots are requested; here the host starts slots and tasks together (`StartEpoch`), so they need not wait. A task
-does not report that it is INITIALIZING: it stays DEPLOYING in the table until it runs.
+while slots are requested; here the host starts slots and tasks together (`StartEpoch`), so they do not have to wait. A
+task does not report that it is INITIALIZING: it stays DEPLOYING in the table until it runs.
 
 Follows Flink's `Execution` and `ExecutionGraph`, as far as they keep states.
 """

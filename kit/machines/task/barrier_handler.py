@@ -47,7 +47,7 @@ class BarrierActions(Protocol):
         """
 
     def all_barriers_received(self, checkpoint_id: int) -> None:
-        """Handle the last barrier of a checkpoint, aligned or not: no more of its input is in flight."""
+        """Handle the last barrier of a checkpoint, aligned or not: none of its input is in flight any longer."""
 
     def schedule_alignment_timeout(self, due_ms: int) -> None:
         """Call `on_alignment_timeout` at this time of the host."""

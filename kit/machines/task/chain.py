@@ -302,7 +302,7 @@ class ChainLink:
         return sum(count.rows for (kind, _), count in self._late.items() if kind == "LateRowsDropped")
 
     def count_late(self, kind: LateKind, times_ms: npt.NDArray[np.int64], watermark_ms: int, split: str = "") -> None:
-        """Count rows that came after `watermark_ms` had passed them, and note it where that tells more."""
+        """Count rows that came after `watermark_ms` had passed them, and note it if the note adds something."""
         if not len(times_ms):
             return
         count = self._late.setdefault((kind, split), LateCount())

@@ -87,7 +87,7 @@ class SourceLoop:
         self._is_paused = paused is not None
 
     def _watch(self) -> None:
-        """Tell the host which splits have nothing now, if they are others than it was told last."""
+        """Report the splits that have no rows now to the host, if they differ from the last report."""
         watch = self.operator.changed_watch()
         if watch is not None:
             every_ms = self.operator.poll_every_ms

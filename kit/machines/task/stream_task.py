@@ -13,7 +13,7 @@ A barrier passes through the section "checkpoints" of this file from top to bott
 - `SnapshotWritten` from the host, and `AcknowledgeCheckpoint` to the JobMaster
 - `NotifyCheckpointComplete` from the JobMaster
 
-A task ends as follows. When all inputs (or the source) have no more data, the operators finish and `EndOfData` is sent
+A task ends as follows. When all inputs (or the source) are at their end, the operators finish and `EndOfData` is sent
 on. The task then waits until a checkpoint that began after that completes, so that the output it holds back is
 published. Only then does it send `EndOfPartition` and become FINISHED. Stop-with-savepoint takes the same path, with
 the savepoint as that last checkpoint.
@@ -412,8 +412,8 @@ class StreamTask(Machine):
     def _decline_not_running(self, checkpoint_id: int) -> None:
         """Decline, because the task cannot take a snapshot before or after it runs.
 
-        While the outputs are open, the tasks downstream are told not to wait for a barrier. Only triggers lead here,
-        never barriers: a task takes none before it runs, and closes when its inputs have ended.
+        While the outputs are open, the tasks downstream are notified not to wait for a barrier. Only triggers lead
+        here, never barriers: a task takes none before it runs, and closes when its inputs have ended.
         """
         if self.state is ExecutionState.RUNNING:
             self.broadcast(CancelCheckpointMarker(checkpoint_id))

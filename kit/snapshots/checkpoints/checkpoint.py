@@ -78,7 +78,7 @@ def open_checkpoint(
             the uids instead.
 
     Raises:
-        SavepointNotFoundError: there is no checkpoint at the path; the error says what is there.
+        SavepointNotFoundError: there is no checkpoint at the path; the error says what was found.
         CheckpointError: the metadata is damaged.
     """
     files = StateFiles(file_system)
@@ -228,7 +228,7 @@ class Checkpoint:
             key_groups: those to read; all if omitted. They do not apply to operator state.
 
         Raises:
-            KeyError: there is no such operator or state; the error lists what there is.
+            KeyError: there is no such operator or state; the error lists those that exist.
             CheckpointError: the state is damaged, a file is missing, or the values are not decoded here.
         """
         found = self._operator(operator)

@@ -113,7 +113,7 @@ class Checkpoints:
         return sum(1 for _ in self)
 
     def __getitem__(self, checkpoint_id: int) -> Checkpoint:
-        """Return the checkpoint with this id. Raises KeyError, which lists what there is."""
+        """Return the checkpoint with this id. Raises KeyError, which lists the existing ones."""
         for each in self:
             if each.checkpoint_id == checkpoint_id:
                 return each

@@ -67,7 +67,7 @@ class KeyedPart:
     states: Mapping[str, KeyedState]
 
     def infos(self) -> list[StateInfo]:
-        """Return what there is of states."""
+        """Return the states."""
         return [info_of(state) for state in self.states.values()]
 
     def groups(self) -> list[int]:
@@ -325,7 +325,7 @@ class OwnPart:
         self._end = stream.size
 
     def infos(self) -> list[StateInfo]:
-        """Return what there is of states."""
+        """Return the states."""
         return [_own_info(schema) for schema in self._file.schemas]
 
     def groups(self) -> list[int]:

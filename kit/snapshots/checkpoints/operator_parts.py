@@ -34,7 +34,7 @@ class OperatorPart:
             self.header = read_operator_header(stream.read(0, every[0] if every else stream.size), decoders)
 
     def infos(self) -> list[StateInfo]:
-        """Return what there is of states."""
+        """Return the states."""
         return [
             StateInfo(
                 state.name,
@@ -105,7 +105,7 @@ class OwnOperatorPart:
         self._file = OperatorStateFile(stream, stream.name)
 
     def infos(self) -> list[StateInfo]:
-        """Return what there is of states."""
+        """Return the states."""
         return [
             StateInfo(name, OperatorStateMode(info.mode).name, "", "", self._type(name))
             for name, info in self._states.items()

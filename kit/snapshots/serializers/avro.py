@@ -338,7 +338,7 @@ def _name_of(told: Any) -> str:
 
 
 def _fixed(name: str, size: int) -> Type:
-    """Return the type of bytes of which there are always as many."""
+    """Return the type of a fixed number of bytes."""
 
     def write(out: Writer, value: bytes) -> None:
         if len(value) != size:

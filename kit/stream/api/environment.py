@@ -227,7 +227,7 @@ class StreamEnvironment(metaclass=SignedType):
         return self.from_source(source, uid, name)
 
     def stream_graph(self) -> StreamGraph:
-        """Return the job as it is written now, including operators that reach no sink."""
+        """Return the job in its present form, including operators that reach no sink."""
         self.drafts.warn_of_missed()
         return self._stream_graph(self.operators)
 

@@ -78,7 +78,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def directory_path(of: str, path: object) -> str:
-    """Return the absolute path of a directory. Raises SettingError, which begins with `of`, for what is no path."""
+    """Return the absolute path of a directory. Raises SettingError, which begins with `of`, for anything but a path."""
     expect(isinstance(path, os.PathLike) or PLACE.test(path), f"{of}: path", path, "the path of a directory, or a URI")
     return absolute(path)  # type: ignore[arg-type]
 

@@ -54,7 +54,7 @@ class RollingPolicy:
         return end
 
     def is_full(self, rows: int, size: int) -> bool:
-        """Return True if a file of `rows` rows and `size` bytes takes no more."""
+        """Return True if a file of `rows` rows and `size` bytes is full."""
         return (self.max_rows is not None and rows >= self.max_rows) or (
             self.max_bytes is not None and size >= self.max_bytes
         )

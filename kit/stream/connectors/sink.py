@@ -167,7 +167,7 @@ class ParquetSink(Sink):
 
 
 def checked_sink(sink: object) -> Sink:
-    """Return the sink itself. Raises TypeError for what is none."""
+    """Return the sink itself. Raises TypeError for anything else."""
     if isinstance(sink, Sink):
         return sink
     found = f"the class {sink.__name__}" if isinstance(sink, type) else f"{shorten(repr(sink))} ({type(sink).__name__})"

@@ -45,7 +45,7 @@ class TailSource(Source):
     line ends in them. Positions are bytes.
 
     A file only grows. One that became shorter, or was replaced by another file, fails the job with a FileChangedError
-    that names it. Raises FileNotFoundError when it is made, for what is not there.
+    that names it. Raises FileNotFoundError when it is made, for a missing file.
     """
 
     path: files.Paths

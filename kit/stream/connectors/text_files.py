@@ -114,7 +114,7 @@ def _lines(split: Split, position: int) -> Iterator[Lines]:
             block = file.read(max(_BLOCK_BYTES, len(left)))  # more for a long line
             data = left + block
             whole = data.rfind(_END) + 1 if block else len(data)
-            if not block and (not whole or (at == 0 and data == _BOM)):  # a byte order mark alone is no line
+            if not block and (not whole or (at == 0 and data == _BOM)):  # a byte order mark alone is not a line
                 return
             begins = 0
             if skips_first and whole:

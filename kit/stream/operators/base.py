@@ -6,9 +6,9 @@ a clock and never touch a file. Effects outside (publishing a sink's output, ask
 through the `OperatorContext`, which turns them into commands.
 
 The life of an operator, in order: `setup` (context passed), `initialize_state` (state restored: register descriptors),
-`open`, then batches, watermarks, timers and checkpoints, then `finish` (no more records; flush), later `close`. For a
-checkpoint: `prepare_snapshot_pre_barrier` head to tail, then the barrier is sent, then `snapshot_state` tail to head,
-then the backends copy their state; `notify_checkpoint_complete` or `..._aborted` follow later.
+`open`, then batches, watermarks, timers and checkpoints, then `finish` (the records have ended; flush), later `close`.
+For a checkpoint: `prepare_snapshot_pre_barrier` head to tail, then the barrier is sent, then `snapshot_state` tail to
+head, then the backends copy their state; `notify_checkpoint_complete` or `..._aborted` follow later.
 
 Follows Flink's `StreamOperator`, `AbstractStreamOperatorV2` and `StreamOperatorStateHandler`.
 """

@@ -50,7 +50,7 @@ class OperatorCoordinatorContext(Protocol):
         """
 
     def discover_splits(self, after_ms: int) -> None:
-        """Have the host list what there is to read after `after_ms`; `splits_discovered` follows. A later call replaces
+        """Have the host list the data to read after `after_ms`; `splits_discovered` follows. A later call replaces
         one that is not due yet.
         """
 
@@ -106,7 +106,7 @@ class OperatorCoordinator:
         """Handle an event of a subtask (`handleEventFromOperator`)."""
 
     def splits_discovered(self, splits: Sequence[Payload]) -> None:
-        """The host has listed what there is to read, as `discover_splits` asked."""
+        """The host has listed the data to read, as `discover_splits` asked."""
 
     def checkpoint_coordinator(self, snapshot: CoordinatorSnapshot) -> None:
         """Take a snapshot, now or later."""

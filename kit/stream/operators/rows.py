@@ -245,7 +245,7 @@ _SPELLED = {
 
 
 def spelled(type: pa.DataType) -> str:
-    """Return a type as it is written in Python: `pa.int64()`; `...` for an unknown one."""
+    """Return a type in the notation of Python: `pa.int64()`; `...` for an unknown one."""
     if type in _SPELLED:
         return _SPELLED[type]
     if pa.types.is_integer(type) or is_text_or_bytes(type):

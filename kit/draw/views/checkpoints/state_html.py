@@ -16,7 +16,7 @@ MOST_CHANNELS = 8
 
 
 def split_name(split: str) -> str:
-    """Return the name of a source's split: the `id` of a JSON object, or the text as it is."""
+    """Return the name of a source's split: the `id` of a JSON object, or the unchanged text."""
     try:
         told = json.loads(split)
     except ValueError:

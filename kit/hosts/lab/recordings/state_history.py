@@ -44,7 +44,7 @@ class Place:
         return f"{self.state} of key {self.key!r} in {self.task}"
 
     def read(self, world: World) -> Any:
-        """Return the present value, by namespace if the state has any; None if there is no value."""
+        """Return the present value, by namespace if the state has any; None if it has none."""
         task = world.tasks.get(self.task)
         if task is None:
             return None

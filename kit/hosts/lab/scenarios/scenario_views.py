@@ -64,7 +64,7 @@ def _named(path: str, lab: Lab) -> str:
     return name if metadata is None else f"savepoint-{metadata.checkpoint_id}"
 
 
-# ---- what there is to show ------------------------------------------------------------------------------------------
+# ---- the views ----------------------------------------------------------------------------------------------------
 
 
 def status(lab: Lab) -> Iterator[str]:

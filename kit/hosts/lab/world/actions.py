@@ -2,7 +2,7 @@
 
 An action is a value. Its `key` is one word, the same in every replay of a run, so a list of keys *is* the run. Messages
 between one task and the JobMaster keep their order, and so do the elements of a channel. Otherwise any enabled action
-may be next; a real cluster has no more freedom than that. An action that never happens by itself is a `Fault`
+may be next; a real cluster has the same freedom. An action that never happens by itself is a `Fault`
 (`kit.hosts.lab.faults.faults`), or the user's `DisposeSavepoint`.
 """
 

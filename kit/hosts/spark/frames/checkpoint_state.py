@@ -171,7 +171,7 @@ def _parts(groups: list[int], bytes_each: int) -> Iterator[list[int]]:
 
 
 def _in_arrow(schema: StructType) -> pa.Schema:
-    """Return Spark's columns in the types of Arrow, with times in UTC, which newer versions of PySpark must be told."""
+    """Return Spark's columns in the types of Arrow, with times in UTC, which newer PySpark needs as an argument."""
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)
 
@@ -185,7 +185,7 @@ def _tables(wanted: WantedState, groups: list[int] | None) -> Iterator[pa.Table]
 
 
 def _column(table: pa.Table, column: pa.Field) -> pa.ChunkedArray | pa.Array:
-    """Return a column of a table in the type that Spark was told; null if the table does not have it."""
+    """Return a column of a table in the type declared to Spark; null if the table does not have it."""
     has_column = column.name in table.column_names
     found = table.column(column.name) if has_column else pa.nulls(table.num_rows, column.type)
     if not column.nullable and found.null_count:

@@ -43,7 +43,7 @@ class StagedSource(CopiedRows):
         return self.splits_for(1)
 
     def check_split(self, split: Split) -> None:
-        """Raise ValueError for a file that is no copy of this operator's DataFrame, in whichever run it was made."""
+        """Raise ValueError unless the file is a copy of this operator's DataFrame, made in any run."""
         path = str(split["path"])
         if not re.search(rf"/[0-9a-f]{{32}}/{COPIES}/{self.operator_id}/[0-9a-f]{{12}}/[^/]+\.parquet$", path):
             raise ValueError(

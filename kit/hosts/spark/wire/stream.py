@@ -141,7 +141,7 @@ class Stream:
         return bytes(data)
 
     def shutdown_write(self) -> None:
-        """Tell the peer that no more data follows; receiving continues."""
+        """Tell the peer that the data ends here; receiving continues."""
         self._shutdown(socket.SHUT_WR)
 
     def shutdown(self) -> None:

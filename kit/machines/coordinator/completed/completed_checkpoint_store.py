@@ -153,7 +153,7 @@ class CompletedCheckpointStore:
         ]
 
     def shut_down(self, job_status: str) -> list[Removal]:
-        """Retain or delete each checkpoint, as its properties say for this end of the job, and accept no more.
+        """Retain or delete each checkpoint, as its properties say for this end of the job, and accept no others.
 
         A durable store keeps everything unless the job has ended for good.
         """

@@ -121,7 +121,7 @@ class SharedStateRegistry(Generic[HandleT]):
             self._highest_unclaimed_id = max(self._highest_unclaimed_id, checkpoint_id)
 
     def close(self) -> None:
-        """Accept no more registrations; deletes nothing."""
+        """Reject further registrations; delete nothing."""
         self.is_open = False
 
     def _must_keep_creator(self, entry: SharedStateEntry[HandleT]) -> bool:

@@ -27,7 +27,7 @@ ReadRange: TypeAlias = Callable[[int, int], pa.Buffer]
 
 
 class PartialFile:
-    """A file of `size` bytes of which some ranges are available, as pairs of offset and bytes."""
+    """A file of `size` bytes with some ranges available, as pairs of offset and bytes."""
 
     def __init__(self, size: int, ranges: list[tuple[int, pa.Buffer]]) -> None:
         self.size = size

@@ -59,7 +59,7 @@ def exact_array(values: Sequence[Any], arrow_type: pa.DataType | None = None) ->
         values = [None if type(value).__name__ in _MISSING else value for value in values]
         types = types_of(values)
     if len(types) == 1 and arrow_type is not None and _BY_NUMPY.get(*types) == arrow_type:
-        with suppress(OverflowError):  # Arrow's message says more
+        with suppress(OverflowError):  # Arrow's message has the value
             return pa.array(np.fromiter(values, arrow_type.to_pandas_dtype(), len(values)))
     try:
         array = pa.array(values, arrow_type)
@@ -115,7 +115,7 @@ def _within(values: Sequence[Any], arrow_type: pa.DataType) -> Iterator[tuple[li
 
 
 def same_clock(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return False for two timestamps of which one has a time zone and the other has none.
+    """Return False for two timestamps if exactly one has a time zone.
 
     Moments and local times cannot be compared; asked to cast, Arrow would take local times for UTC.
     """

@@ -179,7 +179,7 @@ class KeyedProcessFunctionContext(ProcessFunctionContext):
     key.
     """
 
-    # Views by the address of the user's; the tables are included.
+    # Views of user-defined state by its address; the tables are included.
     without_effect: ClassVar = frozenset({"_states"})
 
     _operator: KeyedFunctionOperator

@@ -74,9 +74,9 @@ class SourceListener(CheckpointListener):
 class Source:
     """The base class of sources.
 
-    `rows_per_second` limits the rate of each subtask; None is no limit. `batch_rows` is the number of rows per batch.
-    `backlog_splits` is the number of splits, the first ones, that accumulated before the job started. While they are
-    read, the checkpoint interval is `CheckpointConfig.interval_during_backlog_ms`.
+    `rows_per_second` limits the rate of each subtask; None means unlimited. `batch_rows` is the number of rows per
+    batch. `backlog_splits` is the number of splits, the first ones, that accumulated before the job started. While they
+    are read, the checkpoint interval is `CheckpointConfig.interval_during_backlog_ms`.
     """
 
     rows_per_second: float | None = field(default=None, repr=False)

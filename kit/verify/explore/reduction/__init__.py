@@ -1,1 +1,1 @@
-"""The reduction: rules that name steps which need not be tried, because they commute with everything that may come."""
+"""The reduction: rules for steps that do not have to be tried, because they commute with everything that may come."""

@@ -106,7 +106,7 @@ def awaited(batch: Batch) -> Iterator[Chosen]:
 def after_the_last_fault(batch: Batch) -> Iterator[Chosen]:
     """Take messages and files in one order, once the order makes no difference.
 
-    No more faults or requests are possible, no timer may begin anything, and at most one checkpoint is pending. This
+    Faults and requests are over, no timer may begin anything, and at most one checkpoint is pending. This
     holds because `splits`, `choices`, `own_affairs` and `source_turns` have handled before all that a source may do:
     which split it reads, and whether the last checkpoint begins before or after it has ended, since what completes a
     checkpoint lets the JobMaster request the last one. Where turns are steps of their own, it holds only when the last

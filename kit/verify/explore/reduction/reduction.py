@@ -1,4 +1,4 @@
-"""The steps that need not be tried, because they commute with everything that may come.
+"""The steps that do not have to be tried, because they commute with everything that may come.
 
 Steps of two machines commute: each takes from its own queues and appends to others'. So only the order in which one
 machine takes its events makes a difference. A step may be taken at once, and alone, if nothing that may come to its
