@@ -1,8 +1,8 @@
-"""A job whose Spark session is stopped while it runs: a process of its own, because it has one session.
+"""Jobs whose Spark session is stopped while they run: a process of its own, because it has one session at a time.
 
-    python -m tests.hosts.spark.stopped_session <directory> <what the job does then: "runs" or "restarts">
+    python -m tests.hosts.spark.stopped_session <directory> <what each job does then: "runs" or "restarts"> ...
 
-It prints what the user sees, then resumes the job in another session and checks its output.
+It prints what the user sees of each, resumes the job in another session and checks its output.
 """
 
 from __future__ import annotations
@@ -52,4 +52,4 @@ def stop_under(directory: Path, moment: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(stop_under(Path(sys.argv[1]), sys.argv[2])))
+    print(json.dumps({moment: stop_under(Path(sys.argv[1], moment), moment) for moment in sys.argv[2:]}))
