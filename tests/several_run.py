@@ -8,6 +8,7 @@ checkpoint, two that are pending at once, requests that wait, and a stop that fa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from kit.hosts.lab import Lab
 from kit.stream.api.environment import StreamEnvironment
@@ -19,12 +20,12 @@ from tests.why.jobs import beginning, settle_without
 LEFT, RIGHT = "deliver:TriggerTaskCheckpoint:chk-6:job:left/1", "deliver:TriggerTaskCheckpoint:chk-6:job:right/1"
 
 
-def job() -> StreamEnvironment:
+def job(**checkpoint: Any) -> StreamEnvironment:
     """Two sources of letters, their sums, and a sink, each with two subtasks; two checkpoints may be pending."""
     env = StreamEnvironment(
         "several",
         parallelism=2,
-        checkpoint=CheckpointConfig(memory_threshold_bytes=0, max_concurrent=2),
+        checkpoint=CheckpointConfig(memory_threshold_bytes=0, **{"max_concurrent": 2, **checkpoint}),
         restart=FixedDelay(5, 10),
     )
     left, right = (
@@ -42,7 +43,7 @@ Moment = tuple[str, Lab, list[str | None]]
 
 
 def moments() -> Iterator[Moment]:
-    """Go through the run: at each of six moments its name, the lab, and what may be asked there."""
+    """Go through the run: at each of seven moments its name, the lab, and what may be asked there."""
     lab = Lab(job(), seed=1)
     lab.run_until(record="AllTasksRunning")
     for number in (1, 2):
@@ -91,11 +92,19 @@ def moments() -> Iterator[Moment]:
     yield "worker 1 is lost", lab, ["refused", *(f"request {number}" for number in requests)]
     lab.run_until(lambda lab: lab.look.moment().epoch == 3)
     lab.run_until(record="AllTasksRunning")
-    yield "all run again", lab, ["epoch 1", "epoch 2", "epoch 3", "no checkpoint", "out/0"]
+    yield (
+        "all run again",
+        lab,
+        ["epoch 1", "epoch 2", "epoch 3", "no checkpoint", "out/0", "totals/0 state", "left/0 state"],
+    )
     lab.stop()
     lab.faults.kill(0)
+    lab.faults.kill(1)
+    yield "both workers are lost", lab, [None, "totals/0", "totals/1"]
     lab.run_until(lambda lab: lab.look.moment().epoch == 4)
     lab.run_until(record="AllTasksRunning")
     stop = lab.stop()
-    settle_without(lab, beginning("deliver:NotifyCheckpointComplete"))
+    settle_without(
+        lab, beginning(*(f"deliver:NotifyCheckpointComplete:chk-10:job:{name}" for name in ("totals", "out")))
+    )
     yield "the job stops", lab, [f"request {stop}", None]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kit.draw import phases
 from kit.hosts.lab import Lab
 from kit.why import WhyError
 from tests.hosts.lab.test_master_hooks import Hook
+from tests.several_run import job
 from tests.why.jobs import beginning, letters, roots, running, says, settle_without, turns_of
 
 STEPS = {
@@ -90,6 +92,29 @@ def test_in_flight_data_that_shares_a_file_waits_for_that_of_the_others() -> Non
     assert any(
         root.startswith("totals/0 has something to take (") for root in roots(lab.why("letters/0", checkpoint=1))
     )
+
+
+def test_in_flight_data_of_several_senders_is_awaited_from_each() -> None:
+    lab = Lab(job(unaligned=True, max_concurrent=1), seed=1)
+    lab.run_until(record="AllTasksRunning")
+    lab.trigger_checkpoint()
+    lab.run_until(checkpoint=1)
+    lab.trigger_checkpoint()
+    held = [f"deliver:TriggerTaskCheckpoint:chk-2:job:{source}/1" for source in ("left", "right")]
+    settle_without(lab, beginning(*held))
+    for task in ("totals/0", "totals/1"):
+        written, in_flight, *causes = says(lab.why(task=task, checkpoint=2))
+        assert written == f"{task} has copied its state for checkpoint 2 and has not all of it written"
+        assert in_flight == "what is in flight from left/1, right/1 before barrier 2 still belongs to the checkpoint"
+        assert [cause.partition(" has been")[0] for cause in causes] == [
+            f"the JobMaster's trigger to {source}/1 for checkpoint 2" for source in ("left", "right")
+        ]
+    table = phases(lab, 2).set_index("task")
+    assert table.loc["totals/0", "waits_for"] == "barrier 2 from left/1 (not sent yet), right/1 (not sent yet)"
+    assert (table.loc[["totals/0", "totals/1"], "open_phase"] == "in_flight").all()
+    row = lab.look.statistics.subtasks(2).set_index("task").loc["totals/0"]
+    assert row["async_ms"] == table.loc["totals/0", ["async_ms", "in_flight_ms"]].sum()
+    assert row["async_ms"] > table.loc["totals/0", "async_ms"]
 
 
 def test_checkpoints_complete_one_after_another() -> None:

@@ -103,6 +103,22 @@ def test_a_write_that_is_never_answered_says_so() -> None:
     assert any(root.startswith("In the lab: ") for root in roots(lab.why(checkpoint=1)))
 
 
+def test_of_several_workers_that_froze_and_thawed_those_that_are_frozen_now_stand_still() -> None:
+    lab = running()
+    for worker in (0, 1):
+        lab.faults.freeze(worker)
+    lab.faults.thaw(0)
+    frozen = "In the lab: freeze worker "
+    assert {root for root in roots(lab.why("out/1")) if root.startswith(frozen)} == {f"{frozen}1"}
+    assert not [root for root in roots(lab.why("letters/0")) if root.startswith(frozen)]
+    lab.faults.thaw(1)
+    lab.faults.freeze(0)
+    assert {root for root in roots(lab.why("letters/0")) if root.startswith(frozen)} == {f"{frozen}0"}
+    assert not [root for root in roots(lab.why("letters/1")) if root.startswith(frozen)]
+    newest = [each for each in lab.trace.story(kind="FreezeWorker") if each.data["worker"] == 0][-1]
+    assert newest in [fact.record for fact in lab.why("letters/0").roots]
+
+
 def test_a_frozen_worker_is_the_first_cause_of_every_wait_behind_it() -> None:
     lab = running()
     lab.run_until(lambda lab: lab._world.tasks["totals/1"].available)
