@@ -365,4 +365,48 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "min(world.master.graph.parallelism.values())",
         ByTest("hosts/lab/test_rescaling.py::test_with_vertices_of_different_width_the_widest_counts_the_slots"),
     ),
+    (
+        "oldest-barrier-of-several",
+        "a task that has a barrier of a pending checkpoint never gets the next one",
+        "widgets.explorer.controls:_barrier",
+        "max((number for number, phase in phases.items() if phase in HAS_BARRIER), default=0)",
+        "min((number for number, phase in phases.items() if phase in HAS_BARRIER), default=0)",
+        ByTest("widgets/test_several.py::test_a_task_that_has_one_barrier_gets_the_next"),
+    ),
+    (
+        "tasks-of-the-first-epoch",
+        "the explorer runs until a task of the first epoch has its barrier",
+        "widgets.explorer.controls:targets",
+        "lab.look.stages[-1]",
+        "lab.look.stages[0]",
+        ByTest(
+            "widgets/test_explorer.py::test_the_conditions_are_those_of_the_newest_epoch_and_of_the_next_checkpoint"
+        ),
+    ),
+    (
+        "any-worker-thawed",
+        "a worker is frozen if the newest of all workers' freezes and thaws is a freeze",
+        "kit.why.evidence:Evidence.frozen",
+        "self.of_kind(kind, worker=worker)",
+        "self.of_kind(kind)",
+        ByTest(
+            "why/test_why_not.py::test_of_several_workers_that_froze_and_thawed_those_that_are_frozen_now_stand_still"
+        ),
+    ),
+    (
+        "lost-with-any-worker",
+        "a lost task is said to be gone with the worker that was lost last",
+        "kit.why.tasks:state",
+        "str(each.data['slot']) == task.rpartition('/')[2]",
+        "True",
+        ByTest("why/test_several.py"),
+    ),
+    (
+        "one-source-read-again",
+        "of several sources only the first is read again after a death",
+        "widgets.runs.details:_read_again",
+        "for (task, split), position in now.items(): ...",
+        "for (task, split), position in list(now.items())[:1]: ...",
+        ByTest("widgets/test_several.py::test_a_death_undoes_all_pending_checkpoints_and_the_reads_of_all_sources"),
+    ),
 )
