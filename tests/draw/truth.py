@@ -12,7 +12,7 @@ from kit.core.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint
 from kit.draw.stage.drawing import Touched
 from kit.draw.stage.facts import facts_of
 from kit.draw.stage.layout import lay_out
-from kit.draw.stage.scene import Sight, task_sprites
+from kit.draw.stage.scene import SceneContext, task_sprites
 from kit.draw.views.barriers import draw_barriers
 from kit.draw.views.checkpoint_life import draw_checkpoint_life
 from kit.hosts.lab import Lab
@@ -143,7 +143,7 @@ def _of_box(lab: Lab, subject: Subject, number: int, name: str, truly: Doing, *,
     newest, _ = known.checkpoint or (None, "")
     if newest != number or known.frozen or known.state != "RUNNING":
         return
-    sprites = dict(task_sprites(lay_out(lab.look.stages[-1]), name, Sight.of(subject.moment)))
+    sprites = dict(task_sprites(lay_out(lab.look.stages[-1]), name, SceneContext.of(subject.moment)))
     line, detail = (sprites.get(f"t:{name}:{part}", {"text": "", "class": ""}) for part in ("line", "detail"))
     box = f"checkpoint {number} at {name}: {truly}, its box: {line['text']!r}, {detail.get('title', detail['text'])!r}"
     if truly.phase != "alignment":
