@@ -12,6 +12,7 @@ import kit
 from kit.core.metadata import CheckpointMetadata
 from kit.core.state.handles import (
     ByteStreamStateHandle,
+    IncrementalRemoteKeyedStateHandle,
     InputChannelInfo,
     InputChannelStateHandle,
     KeyGroupRange,
@@ -25,7 +26,7 @@ from kit.core.state.handles import (
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.machines.restore.operator_id_pair import OperatorIDPair
 from kit.machines.restore.topology import AssignmentVertex
-from kit.restore_check import Effect, Finding, JobShape, Severity, check_restore
+from kit.restore_check import Effect, Finding, JobShape, Severity, check_restore, shape_of
 from kit.snapshots.checkpoints.checking import types_changed, with_types
 from kit.snapshots.checkpoints.keyed_parts import StateInfo
 from kit.snapshots.serializers.basic import LONG, STRING
@@ -247,26 +248,70 @@ def test_state_is_found_by_either_id_of_an_operator_and_by_the_users_id_first() 
 
 
 def test_an_operator_that_fails_is_listed_once_whatever_its_place_in_a_chain() -> None:
-    states = [
-        *(state_of(uid, {0: keyed(1, 1)}) for uid in ("a", "d", "e", "f", "i")),
-        *(state_of(uid, {0: keyed(1, 1, 64)}, 64) for uid in ("b", "c")),
-    ]
-    chains = {"ab": (("a", "b"), 2), "cd": (("c", "d"), 2), "ef": (("e", "f"), 129), "gh": (("g", "h", "i"), 130)}
+    groups = {"a": 128, "b": 64, "c": 64, "d": 128, "e": 256, "f": 128, "g": 128, "h": 256, "k": 128}
+    states = tuple(state_of(uid, {0: keyed(1, 1, many)}, many) for uid, many in groups.items())
+    chains = {"ab": (2, 128), "cd": (2, 128), "ef": (129, None), "gh": (129, None), "ikj": (130, None)}
     vertices = [
         AssignmentVertex(
-            name, parallelism, tuple(OperatorIDPair(operator_id_of_uid(u), None, u, u) for u in uids), PLENTY.get(name)
+            name, parallelism, tuple(OperatorIDPair(operator_id_of_uid(uid), None, uid, uid) for uid in name), maximum
         )
-        for name, (uids, parallelism) in chains.items()
+        for name, (parallelism, maximum) in chains.items()
     ]
-    check = check_restore(CheckpointMetadata(3, tuple(states)), JobShape(tuple(vertices), ()))
-    found = [(each.operator, each.severity) for each in check.findings]
-    assert found == [
-        *((name, Severity.FAILS) for name in ("b", "c", "ef", "gh")),
-        *((name, Severity.TELLS) for name in ("e", "f", "i")),
-    ]
+    check = check_restore(CheckpointMetadata(3, states), JobShape(tuple(vertices), ()))
+    failing = [each.operator for each in check.findings if each.severity is Severity.FAILS]
+    assert failing == ["b", "c", "ef", "gh", "ikj"]
 
 
-PLENTY = {"ab": 128, "cd": 128}
+def test_state_of_every_sort_counts() -> None:
+    """An operator has managed and raw keyed state, and lists of both sorts; another has a coordinator's state only."""
+    plain, raw = keyed(5, 1), keyed(40, 2)
+    lists_of = {name: lists(name).managed_operator_state for name in ("committables", "SourceReaderState", "own")}
+    everything = OperatorSubtaskState(
+        managed_keyed_state=(*plain.managed_keyed_state, *plain.managed_keyed_state),
+        raw_keyed_state=raw.managed_keyed_state,
+        managed_operator_state=(*lists_of["committables"], *lists_of["SourceReaderState"]),
+        raw_operator_state=lists_of["own"],
+    )
+    spread = IncrementalRemoteKeyedStateHandle(
+        "b", KeyGroupRange(0, 127), 1, (), (), ByteStreamStateHandle("m", bytes(256)), 256
+    )
+    both = OperatorSubtaskState(managed_keyed_state=(spread, *plain.managed_keyed_state))
+    states = (
+        state_of("all", {1: everything}),
+        state_of("both", {0: both}),
+        replace(state_of("planned", {}), coordinator_state=ByteStreamStateHandle("c", b"123")),
+    )
+    check = check_restore(CheckpointMetadata(3, states), {"both": 2, "all": 2})
+    assert check.balance["bytes"].tolist() == [50, 4, 133, 129]
+    gone = check_restore(CheckpointMetadata(3, states), {"other": 1}, allow_non_restored_state=True)
+    found = {each.operator: each for each in gone.findings}
+    for held in ("(committables)", "(SourceReaderState)", "operator state (own)", "keyed state"):
+        assert held in found["all"].found
+    assert found["planned"].effect is Effect.REPEATED
+    assert "the state of its coordinator" in found["planned"].found
+
+
+def test_each_vertex_gets_the_parallelism_that_it_is_given() -> None:
+    shape = shape_of({"a": 1, "b": (2, 64), "c": 3, "d": 4})
+    assert [each.parallelism for each in shape.with_parallelism(7).vertices] == [7] * 4
+    assert [each.parallelism for each in shape.with_parallelism({"d": 9, "b": 8}).vertices] == [1, 8, 3, 9]
+    assert [each.max_parallelism for each in shape.with_max_parallelism(32).vertices] == [32] * 4
+    assert [each.max_parallelism for each in shape.vertices] == [None, 64, None, None]
+    assert [each.name for each in shape_of(["a", "b", "c"]).vertices] == ["a", "b", "c"]
+    chain = replace(shape.vertices[0], operators=tuple(each.operators[0] for each in shape.vertices))
+    named = JobShape((chain, shape_of(["e"]).vertices[0]), None)
+    assert [each.parallelism for each in named.with_parallelism({"b": 5, "d": 5, "e": 6}).vertices] == [5, 6]
+    with pytest.raises(ValueError, match=r"are one task, but are given parallelism \[5, 6\]"):
+        named.with_parallelism({"d": 6, "b": 5})
+    for wrong in (0, {"b": 0}):
+        with pytest.raises(ValueError, match="not within bounds"):
+            shape.with_parallelism(wrong)
+    with pytest.raises(ValueError, match="not within bounds"):
+        shape.with_max_parallelism(0)
+    with pytest.raises(TypeError, match="uid 'a' is given most, least, but may have"):
+        shape_of({"a": {"most": 1, "parallelism": 2, "least": 3}})
+
+
 UNIONS = {"few": 3, "many": 400, "most": 600}
 
 

@@ -56,13 +56,34 @@ def header_of(states: dict[str, tuple[str, bytes]], key: bytes = b"", *, is_comp
 
 def native(folder: Path, head: bytes, groups: list[list[bytes]], uid: str = "sums") -> Path:
     """Write a savepoint in the heap's layout: of each key group the entries of its states, with their number."""
+    return savepoint(folder, *_of_heap(head, groups, 0), uid, handle_type=KeyGroupsStateHandle)
+
+
+def _of_heap(head: bytes, groups: list[list[bytes]], first: int) -> tuple[bytes, tuple[int, ...]]:
+    """Give a file in the heap's layout, and where its key groups begin."""
     data, offsets = head, []
-    for group, states in enumerate(groups):
+    for group, states in enumerate(groups, first):
         offsets.append(len(data))
         data += struct.pack(">i", group) + b"".join(
             struct.pack(">h", place) + held for place, held in enumerate(states)
         )
-    return savepoint(folder, data, tuple(offsets), uid, handle_type=KeyGroupsStateHandle)
+    return data, tuple(offsets)
+
+
+def of_subtasks(folder: Path, parts: list[tuple[bytes, list[list[bytes]]]], uid: str = "sums") -> Path:
+    """Write a savepoint of several subtasks in the heap's layout: of each its header and its key groups, in order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    first, states = 0, {}
+    for subtask, (head, groups) in enumerate(parts):
+        data, offsets = _of_heap(head, groups, first)
+        (folder / f"keyed-{subtask}").write_bytes(data)
+        delegate = RelativeFileStateHandle(f"keyed-{subtask}", len(data), str(folder / f"keyed-{subtask}"))
+        handle = KeyGroupsStateHandle(KeyGroupRange(first, first + len(groups) - 1), offsets, delegate)
+        states[subtask] = OperatorSubtaskState(managed_keyed_state=(handle,))
+        first += len(groups)
+    state = OperatorState(operator_id_of_uid(uid), len(parts), first, states, name=uid, uid=uid)
+    (folder / "_metadata").write_bytes(write_metadata(CheckpointMetadata(1, (state,)), NEWEST))
+    return folder
 
 
 def savepoint(

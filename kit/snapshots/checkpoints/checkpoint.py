@@ -286,7 +286,7 @@ class Checkpoint:
         Raises KeyError and CheckpointError as `state` does.
         """
         found = self._operator(operator)
-        kinds = [kind for kind, infos in self._parts.first_infos(found) if name in _names(infos)]
+        kinds = [kind for kind, infos in self._parts.known_infos(found) if name in _names(infos)]
         if not kinds:
             raise self._no_state(found, name)
         units: list[pages.Unit] = []
@@ -551,7 +551,7 @@ class Checkpoint:
     def _states_of(self, operator: OperatorState) -> Iterator[tuple[str, ...]]:
         """Yield what the table of states says of an operator."""
         called = label(operator)
-        for kind, found in self._parts.first_infos(operator):
+        for kind, found in self._parts.known_infos(operator):
             if isinstance(found, StateError):
                 yield (called, "", kind, "", "", "", str(found))
                 continue
@@ -566,7 +566,7 @@ class Checkpoint:
         return {
             operator.operator_id: {
                 kind: {info.name: info for info in found}
-                for kind, found in self._parts.first_infos(operator)
+                for kind, found in self._parts.known_infos(operator)
                 if not isinstance(found, StateError)
             }
             for operator in self.metadata.operator_states

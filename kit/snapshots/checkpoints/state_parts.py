@@ -56,22 +56,25 @@ class StateParts:
             if not keyed:
                 yield from (info for _, part in self.lists(operator, (subtask,)) for info in part.infos())
 
-    def first_infos(self, operator: OperatorState) -> Iterator[tuple[str, list[StateInfo] | StateError]]:
-        """Yield each kind, keyed and operator, with the states of the first subtask that has any: all have the same.
+    def known_infos(self, operator: OperatorState) -> Iterator[tuple[str, list[StateInfo] | StateError]]:
+        """Yield each kind, keyed and operator, with the states that any subtask has, each once.
 
-        If a file cannot be read before that, yield the error in their place.
+        A subtask has those that it used so far. If files cannot be read, the kind follows again with the first error.
         """
         for kind, read in (("keyed", self.keyed), ("operator", self.lists)):
+            known: dict[str, StateInfo] = {}
+            errors: list[StateError] = []
             for subtask in sorted(operator.subtask_states):
                 try:
                     parts: Iterable[tuple[int, Any]] = read(operator, (subtask,))
-                    infos = [info for _, part in parts for info in part.infos()]
+                    for info in (info for _, part in parts for info in part.infos()):
+                        known.setdefault(info.name, info)
                 except StateError as error:
-                    yield kind, error
-                    break
-                if infos:
-                    yield kind, list({info.name: info for info in reversed(infos)}.values())[::-1]
-                    break
+                    errors.append(error)
+            if known:
+                yield kind, list(known.values())
+            if errors:
+                yield kind, errors[0]
 
 
 def _wanted(operator: OperatorState, subtasks: Collection[int] | None) -> list[int]:

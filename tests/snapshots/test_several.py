@@ -1,0 +1,183 @@
+"""Checkpoints of which there are several, with several operators, subtasks, states and files of each."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kit
+from kit.core.metadata import NEWEST, CheckpointMetadata, write_metadata
+from kit.core.state.handles import (
+    ByteStreamStateHandle,
+    FileStateHandle,
+    OperatorStateMode,
+    OperatorStreamStateHandle,
+    StateMetaInfo,
+)
+from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.stream.graph.hashing import operator_id_of_uid
+from tests.snapshots.written import BASE, LONG, header_of, longs, of_subtasks, snapshot
+
+LONGS = ("VALUE", snapshot(BASE + LONG))
+
+
+def entries(values: dict[int, int]) -> bytes:
+    """Give the entries of a value state of one key group in the heap's layout."""
+    return struct.pack(">i", len(values)) + b"".join(
+        struct.pack(">Bqq", 0, key, value) for key, value in values.items()
+    )
+
+
+@pytest.fixture
+def uneven(tmp_path: Path) -> kit.Checkpoint:
+    """Four subtasks of two key groups each: the first and the third do not have the state `total` yet."""
+    few, many = header_of({"seen": LONGS}), header_of({"seen": LONGS, "total": LONGS, "zero": LONGS})
+    parts = [
+        (few, [[entries({1: 10})], [entries({2: 20})]]),
+        (
+            many,
+            [[entries({3: 1}), entries({3: 30, 33: 31}), entries({})], [entries({}), entries({4: 40}), entries({})]],
+        ),
+        (few, [[entries({5: 50})], [entries({})]]),
+        (many, [[entries({}), entries({}), entries({})], [entries({8: 1}), entries({8: 80}), entries({8: 2})]]),
+    ]
+    return kit.open_checkpoint(of_subtasks(tmp_path / "chk-1", parts))
+
+
+def test_subtasks_without_a_state_hide_none_that_have_it(uneven: kit.Checkpoint) -> None:
+    wanted = {3: 30, 33: 31, 4: 40, 8: 80}
+    table = uneven.state("sums", "total")
+    assert dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)) == wanted
+    assert table["key_group"].to_pylist() == [2, 2, 3, 7]
+    parts = list(uneven.stream("sums", "total"))
+    assert [part["key_group"].to_pylist() for part in parts] == [[2, 2], [3], [7]]
+    chosen = list(uneven.stream("sums", "total", key_groups=[0, 3, 4, 7]))
+    assert [part["value"].to_pylist() for part in chosen] == [[40], [80]]
+    assert list(uneven.stream("sums", "total", key_groups=[0, 6])) == []
+    page = uneven.page("sums", "total", rows=2)
+    assert page.rows["value"].to_pylist() == [30, 31]
+    assert page.next is not None
+    assert uneven.page("sums", "total", at=page.next, rows=9).rows["value"].to_pylist() == [40, 80]
+    states = uneven.storage.states.set_index("state")["entries"].dropna().to_dict()
+    assert states == {"seen": 5, "total": 4, "zero": 1}
+    assert uneven.states.set_index("name")["kind"].to_dict() == dict.fromkeys(("seen", "total", "zero"), "VALUE")
+    assert [sum(uneven.key_group_entries("sums", subtask).values()) for subtask in range(4)] == [2, 4, 1, 3]
+    with pytest.raises(KeyError, match="has no state 'none'"):
+        list(uneven.stream("sums", "none", key_groups=[0]))
+
+
+def test_each_subtask_has_its_own_differences(uneven: kit.Checkpoint, tmp_path: Path) -> None:
+    """Of the rows of two states, some are added, removed and changed in each of two subtasks."""
+    head = header_of({"seen": LONGS, "total": LONGS})
+    parts = [
+        (head, [[entries({1: 11}), entries({})], [entries({}), entries({2: 1, 22: 2})]]),
+        (head, [[entries({3: 1}), entries({3: 30})], [entries({}), entries({4: 41})]]),
+        (head, [[entries({5: 50}), entries({})], [entries({66: 6}), entries({})]]),
+        (head, [[entries({}), entries({})], [entries({8: 2}), entries({8: 81})]]),
+    ]
+    after = kit.open_checkpoint(of_subtasks(tmp_path / "chk-2", parts))
+    diff = uneven.diff(after)
+    columns = ["added", "removed", "changed"]
+    assert {row["name"]: [row[each] for each in columns] for row in diff.states.to_dict("records")} == {
+        "seen": [1, 1, 2],
+        "total": [2, 1, 2],
+        "zero": [0, 1, 0],
+    }
+    found = diff.subtasks
+    assert found["subtask"].tolist() == [0, 1, 2, 3]
+    assert found[columns].to_numpy().tolist() == [[2, 1, 1], [0, 1, 1], [1, 0, 0], [0, 1, 2]]
+    sizes = [
+        sum(
+            part.managed_keyed_state[0].state_size
+            for part in [checkpoint.metadata.operator_states[0].subtask_states[0]]
+        )
+        for checkpoint in (uneven, after)
+    ]
+    assert found["grown_bytes"].tolist()[0] == sizes[1] - sizes[0]
+
+
+SIZES = {"a": 1_000, "b": 200, "c": 30, "d": 4}
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """Four checkpoints that refer to shared files: 1 to a and b, 2 to all but d, 9 to c, 10 to c and d."""
+    (tmp_path / "shared").mkdir()
+    for name, size in (SIZES | {"left": 7}).items():
+        (tmp_path / "shared" / name).write_bytes(bytes(size))
+    for number, names in {1: "ab", 2: "abc", 9: "c", 10: "cd"}.items():
+        info = {"own": StateMetaInfo((0,), OperatorStateMode.SPLIT_DISTRIBUTE)}
+        parts = {
+            subtask: OperatorSubtaskState(
+                managed_operator_state=(
+                    OperatorStreamStateHandle(info, FileStateHandle(f"{tmp_path}/shared/{name}", SIZES[name])),
+                )
+            )
+            for subtask, name in enumerate(names)
+        }
+        inline = OperatorStreamStateHandle(info, ByteStreamStateHandle("x", bytes(number)))
+        operators = (
+            OperatorState(operator_id_of_uid("lists"), 3, 128, parts, name="lists", uid="lists"),
+            OperatorState(
+                operator_id_of_uid("small"), 1, 128, {0: OperatorSubtaskState(managed_operator_state=(inline,))}
+            ),
+        )
+        folder = tmp_path / f"chk-{number}"
+        folder.mkdir()
+        (folder / "_metadata").write_bytes(write_metadata(CheckpointMetadata(number, operators), NEWEST))
+    return tmp_path
+
+
+def test_a_shared_file_is_listed_with_every_checkpoint_that_refers_to_it(history: Path) -> None:
+    found = kit.open_checkpoints(history)
+    assert [each.checkpoint_id for each in found] == [1, 2, 9, 10], "by number, not by name"
+    shared = found.shared_files.set_index("file")
+    assert shared["checkpoints"].to_dict() == {
+        "shared/a": [1, 2],
+        "shared/b": [1, 2],
+        "shared/c": [2, 9, 10],
+        "shared/d": [10],
+    }
+    assert shared["bytes"].tolist() == list(SIZES.values())
+    assert found.orphans.to_dict("records") == [{"file": "shared/left", "bytes": 7}]
+    (history / "chk-2" / "_metadata").unlink()
+    (history / "chk-2" / "part").write_bytes(b"1")
+    (history / "savepoint-3").mkdir()
+    (history / "savepoint-3" / "part").write_bytes(b"12")
+    left = kit.open_checkpoints(history)
+    assert [path.rpartition("/")[2] for path in left.in_progress] == ["savepoint-3", "chk-2"]
+    assert left.orphans["file"].tolist() == ["chk-2/part", "savepoint-3/part", "shared/left"]
+    for number in (1, 10):
+        (history / f"chk-{number}" / "_metadata").unlink()
+    fewer = kit.open_checkpoints(history).orphans["file"].tolist()
+    assert fewer == ["chk-2/part", "savepoint-3/part", "shared/a", "shared/b", "shared/d", "shared/left"]
+    with pytest.raises(KeyError, match=r"there is no checkpoint 10 in .*; there are 9"):
+        kit.open_checkpoints(history)[10]
+
+
+def test_growth_counts_what_each_checkpoint_adds_to_all_before_it(history: Path) -> None:
+    growth = kit.open_checkpoints(history).growth
+    assert growth["bytes"].tolist() == [1_201, 1_232, 39, 44]
+    assert growth["grown_bytes"].tolist() == [0, 31, -1_193, 5]
+    assert growth["files"].tolist() == [2, 3, 1, 2]
+    assert growth["new_files"].tolist() == [2, 1, 0, 1]
+    assert growth["new_bytes"].tolist() == [1_200, 30, 0, 4]
+    assert growth["fair_bytes"].tolist() == [601, 612, 19, 24]
+    assert growth["freed_bytes"].tolist() == [0, 0, 0, 4]
+
+
+def test_incremental_checkpoints_are_compared_with_the_one_before(tmp_path: Path) -> None:
+    for number, keys in {2: np.arange(80), 9: np.arange(20, 100), 10: np.arange(20, 120), 11: np.arange(40)}.items():
+        longs(tmp_path / f"chk-{number}", keys)
+    found = kit.open_checkpoints(tmp_path).incremental
+    assert found["directory"].tolist() == ["chk-9", "chk-10", "chk-11"]
+    sizes = {
+        int(each.directory.rpartition("-")[2]): each.storage.states.set_index("state").loc["total", "bytes"]
+        for each in kit.open_checkpoints(tmp_path)
+    }
+    shares = [20 / 80, 20 / 100, 20 / 40]
+    wanted = [round(sizes[number] * share) for number, share in zip((9, 10, 11), shares, strict=True)]
+    assert found["changed_bytes"].tolist() == wanted
