@@ -6,6 +6,9 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import kit
@@ -18,8 +21,11 @@ from kit.core.state.handles import (
     StateMetaInfo,
 )
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.snapshots.surgery.values import MapValues
 from kit.stream.graph.hashing import operator_id_of_uid
-from tests.snapshots.written import BASE, LONG, header_of, longs, of_subtasks, snapshot
+from tests.flink_data import value_cases, values
+from tests.snapshots.test_outside import split
+from tests.snapshots.written import BASE, LONG, header_of, lists, longs, of_subtasks, snapshot
 
 LONGS = ("VALUE", snapshot(BASE + LONG))
 
@@ -47,6 +53,19 @@ def uneven(tmp_path: Path) -> kit.Checkpoint:
     return kit.open_checkpoint(of_subtasks(tmp_path / "chk-1", parts))
 
 
+@pytest.mark.parametrize(("version", "case"), [each for each in value_cases() if each[1] == "rocksdb-heap-timers"])
+def test_timers_beside_other_keyed_state_are_streamed_too(version: str, case: str) -> None:
+    checkpoint = kit.open_checkpoint(values(version) / case)
+    timers = checkpoint.states.query("kind == 'TIMER'")
+    assert len(timers) > 4
+    rows = 0
+    for row in timers.itertuples():
+        streamed = sum(part.num_rows for part in checkpoint.stream(row.operator, row.name))
+        rows += streamed
+        assert streamed == checkpoint.state(row.operator, row.name).num_rows
+    assert rows > 0
+
+
 def test_subtasks_without_a_state_hide_none_that_have_it(uneven: kit.Checkpoint) -> None:
     wanted = {3: 30, 33: 31, 4: 40, 8: 80}
     table = uneven.state("sums", "total")
@@ -64,7 +83,8 @@ def test_subtasks_without_a_state_hide_none_that_have_it(uneven: kit.Checkpoint)
     states = uneven.storage.states.set_index("state")["entries"].dropna().to_dict()
     assert states == {"seen": 5, "total": 4, "zero": 1}
     assert uneven.states.set_index("name")["kind"].to_dict() == dict.fromkeys(("seen", "total", "zero"), "VALUE")
-    assert [sum(uneven.key_group_entries("sums", subtask).values()) for subtask in range(4)] == [2, 4, 1, 3]
+    counted = [uneven.key_group_entries("sums", subtask) for subtask in range(4)]
+    assert [sum(each.values()) for each in counted] == [2, 4, 1, 3]
     with pytest.raises(KeyError, match="has no state 'none'"):
         list(uneven.stream("sums", "none", key_groups=[0]))
 
@@ -104,39 +124,61 @@ SIZES = {"a": 1_000, "b": 200, "c": 30, "d": 4}
 
 @pytest.fixture
 def history(tmp_path: Path) -> Path:
-    """Four checkpoints that refer to shared files: 1 to a and b, 2 to all but d, 9 to c, 10 to c and d."""
+    """Four checkpoints that refer to shared files: 1 to a and b, 2 to c too, 9 to c, 10 to a again, c and d."""
     (tmp_path / "shared").mkdir()
     for name, size in (SIZES | {"left": 7}).items():
         (tmp_path / "shared" / name).write_bytes(bytes(size))
-    for number, names in {1: "ab", 2: "abc", 9: "c", 10: "cd"}.items():
-        info = {"own": StateMetaInfo((0,), OperatorStateMode.SPLIT_DISTRIBUTE)}
-        parts = {
-            subtask: OperatorSubtaskState(
-                managed_operator_state=(
-                    OperatorStreamStateHandle(info, FileStateHandle(f"{tmp_path}/shared/{name}", SIZES[name])),
-                )
-            )
-            for subtask, name in enumerate(names)
-        }
-        inline = OperatorStreamStateHandle(info, ByteStreamStateHandle("x", bytes(number)))
-        operators = (
-            OperatorState(operator_id_of_uid("lists"), 3, 128, parts, name="lists", uid="lists"),
-            OperatorState(
-                operator_id_of_uid("small"), 1, 128, {0: OperatorSubtaskState(managed_operator_state=(inline,))}
-            ),
-        )
-        folder = tmp_path / f"chk-{number}"
-        folder.mkdir()
-        (folder / "_metadata").write_bytes(write_metadata(CheckpointMetadata(number, operators), NEWEST))
+    for number, names in {1: "ab", 2: "abc", 9: "c", 10: "acd"}.items():
+        referring(tmp_path / f"chk-{number}", number, {f"{tmp_path}/shared/{name}": SIZES[name] for name in names})
     return tmp_path
+
+
+def referring(folder: Path, number: int, files: dict[str, int]) -> None:
+    """Write a checkpoint that refers to files of these sizes, one per subtask, and has `number` bytes inline."""
+    info = {"own": StateMetaInfo((0,), OperatorStateMode.SPLIT_DISTRIBUTE)}
+    parts = {
+        subtask: OperatorSubtaskState(
+            managed_operator_state=(OperatorStreamStateHandle(info, FileStateHandle(path, size)),)
+        )
+        for subtask, (path, size) in enumerate(files.items())
+    }
+    inline = OperatorStreamStateHandle(info, ByteStreamStateHandle("x", bytes(number)))
+    small = OperatorSubtaskState(managed_operator_state=(inline,))
+    operators = (
+        OperatorState(operator_id_of_uid("lists"), 3, 128, parts, name="lists", uid="lists"),
+        OperatorState(operator_id_of_uid("small"), 1, 128, {0: small}),
+    )
+    folder.mkdir()
+    (folder / "_metadata").write_bytes(write_metadata(CheckpointMetadata(number, operators), NEWEST))
+
+
+@pytest.mark.parametrize("names", ["there outside gone", "outside there gone", "gone outside there"])
+def test_a_missing_file_counts_beside_one_that_was_not_looked_at(names: str, tmp_path: Path) -> None:
+    paths = {"there": "job/shared/there", "gone": "job/shared/gone", "outside": "other/file"}
+    for folder in ("job/shared", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("there", "outside"):
+        (tmp_path / paths[name]).write_bytes(b"123")
+    files = {name: f"{tmp_path}/{paths[name]}" for name in names.split()}
+    referring(tmp_path / "job" / "chk-1", 1, {path: 3 for name, path in files.items() if name != "gone"})
+    referring(tmp_path / "job" / "chk-2", 2, dict.fromkeys(files.values(), 3))
+    referring(tmp_path / "job" / "chk-3", 3, {files["there"]: 3})
+    found = kit.open_checkpoints(tmp_path / "job").to_pandas()
+    assert [None if each is pd.NA else each for each in found["restorable"]] == [None, False, True]
+    assert "gone" in found["problem"][1].partition("(and 1 more files)")[0]
 
 
 def test_a_shared_file_is_listed_with_every_checkpoint_that_refers_to_it(history: Path) -> None:
     found = kit.open_checkpoints(history)
     assert [each.checkpoint_id for each in found] == [1, 2, 9, 10], "by number, not by name"
+    assert (len(found), repr(found)) == (4, f"Checkpoints({str(history)!r}, 4 of 4 complete)")
+    assert [found[number].checkpoint_id for number in (10, 1, 9)] == [10, 1, 9]
+    with pytest.raises(KeyError, match=r"there is no checkpoint 3 in .*; there are 1, 2, 9, 10"):
+        found[3]
     shared = found.shared_files.set_index("file")
+    assert shared.index.tolist() == sorted(shared.index)
     assert shared["checkpoints"].to_dict() == {
-        "shared/a": [1, 2],
+        "shared/a": [1, 2, 10],
         "shared/b": [1, 2],
         "shared/c": [2, 9, 10],
         "shared/d": [10],
@@ -154,18 +196,20 @@ def test_a_shared_file_is_listed_with_every_checkpoint_that_refers_to_it(history
         (history / f"chk-{number}" / "_metadata").unlink()
     fewer = kit.open_checkpoints(history).orphans["file"].tolist()
     assert fewer == ["chk-2/part", "savepoint-3/part", "shared/a", "shared/b", "shared/d", "shared/left"]
+    (history / "chk-1" / "_metadata").write_bytes(b"no")
+    assert not len(kit.open_checkpoints(history).orphans), "what the first refers to is not known"
     with pytest.raises(KeyError, match=r"there is no checkpoint 10 in .*; there are 9"):
         kit.open_checkpoints(history)[10]
 
 
 def test_growth_counts_what_each_checkpoint_adds_to_all_before_it(history: Path) -> None:
     growth = kit.open_checkpoints(history).growth
-    assert growth["bytes"].tolist() == [1_201, 1_232, 39, 44]
-    assert growth["grown_bytes"].tolist() == [0, 31, -1_193, 5]
-    assert growth["files"].tolist() == [2, 3, 1, 2]
+    assert growth["bytes"].tolist() == [1_201, 1_232, 39, 1_044]
+    assert growth["grown_bytes"].tolist() == [0, 31, -1_193, 1_005]
+    assert growth["files"].tolist() == [2, 3, 1, 3]
     assert growth["new_files"].tolist() == [2, 1, 0, 1]
     assert growth["new_bytes"].tolist() == [1_200, 30, 0, 4]
-    assert growth["fair_bytes"].tolist() == [601, 612, 19, 24]
+    assert growth["fair_bytes"].tolist() == [434, 445, 19, 357]
     assert growth["freed_bytes"].tolist() == [0, 0, 0, 4]
 
 
@@ -181,3 +225,41 @@ def test_incremental_checkpoints_are_compared_with_the_one_before(tmp_path: Path
     shares = [20 / 80, 20 / 100, 20 / 40]
     wanted = [round(sizes[number] * share) for number, share in zip((9, 10, 11), shares, strict=True)]
     assert found["changed_bytes"].tolist() == wanted
+
+
+def test_changes_reach_every_subtask_and_none_replaces_the_one_before(uneven: kit.Checkpoint, tmp_path: Path) -> None:
+    def plus(many: int) -> MapValues:
+        return lambda table: pc.add(table["value"], many)
+
+    plan = uneven.edit().drop("sums", "seen").map("sums", "total", plus(1)).map("sums", "total", plus(2))
+    plan = plan.delete_keys("sums", [33]).map("sums", "zero", plus(5)).delete_keys("sums", [4, 99])
+    written = plan.write(tmp_path / "new")
+    found = {name: written.state("sums", name) for name in ("total", "zero")}
+    assert found["total"].select(["key", "value"]).to_pylist() == [{"key": 3, "value": 33}, {"key": 8, "value": 83}]
+    assert found["zero"].select(["key", "value"]).to_pylist() == [{"key": 8, "value": 7}]
+    assert written.states["name"].tolist() == ["total", "zero"]
+    details = plan.changes.query("operation == 'delete keys'")["detail"].tolist()
+    assert details == ["1 key: 1 rows of 1 state", "2 keys: 1 rows of 1 state"]
+    with pytest.raises(KeyError, match="has no state 'seen'; it has total, zero"):
+        plan.drop("sums", "seen")
+
+
+def test_offsets_that_are_set_one_after_the_other_all_hold(tmp_path: Path) -> None:
+    states = {("orders", "SourceReaderState"): [split(0, 100), split(1, 40), split(2, 7), split(0, 5, "bills")]}
+    plan = kit.open_checkpoint(lists(tmp_path / "old", states)).edit()
+    plan = plan.set_offsets("orders", {("orders", 0): 1, ("bills", 0): 2})
+    written = (
+        plan.set_offsets("orders", {("orders", 1): 3}).set_offsets("orders", {("bills", 0): 4}).write(tmp_path / "new")
+    )
+    table = written.state("orders", "SourceReaderState")
+    assert table["offset"].to_pylist() == [1, 3, 7, 4]
+
+
+def test_a_state_that_got_rows_can_be_dropped_after_all(tmp_path: Path) -> None:
+    rows = pa.table({"key": [1, 2], "value": [3, 4]})
+    plan = kit.open_checkpoint(longs(tmp_path / "old", np.arange(5), 8)).edit().bootstrap("sums", "more", rows)
+    plan = plan.bootstrap("sums", "total", rows).drop("sums", "total")
+    plan = plan.bootstrap("sums", "late", rows).drop("sums", "late")
+    written = plan.write(tmp_path / "new")
+    assert written.states["name"].tolist() == ["more"]
+    assert written.state("sums", "more").num_rows == 2

@@ -103,8 +103,11 @@ class Edit:
         if state is None:
             kept = tuple(each for each in self._drafts if each is not draft)
             return self._next(kept, Step("drop", label(draft.new), "the operator"))
-        self._check_state(draft, state)
-        return self._with(draft, replace(draft, dropped=draft.dropped | {state}), "drop", f"state {state}")
+        if state not in draft.rows:
+            self._check_state(draft, state)
+        rows = {name: table for name, table in draft.rows.items() if name != state}
+        changed = replace(draft, rows=rows, dropped=draft.dropped | {state})
+        return self._with(draft, changed, "drop", f"state {state}")
 
     def without_in_flight(self, operator: str | None = None) -> Edit:
         """Leave out the data in flight that an unaligned checkpoint has, of one operator or of all. It is lost."""
@@ -247,7 +250,8 @@ class Edit:
                 f"source {label(draft.new)!r} has no split {missing[0]!r}; it has "
                 f"{', '.join(sorted(map(repr, known))) or 'none'}"
             )
-        changes = {**draft.change_entries, SOURCE_READER_STATE: at_offsets(offsets)}
+        before = draft.change_entries.get(SOURCE_READER_STATE)
+        changes = {**draft.change_entries, SOURCE_READER_STATE: at_offsets(offsets, before)}
         told = ", ".join(f"{split}: {offset}" for split, offset in offsets.items())
         return self._with(draft, replace(draft, change_entries=changes), "set offsets", told)
 
@@ -405,7 +409,7 @@ class Edit:
             )
 
     def _state_names(self, draft: Draft) -> list[str]:
-        """Return the names of an operator's states, those of its first subtask with state of each kind."""
+        """Return the names of the states that any subtask of an operator has."""
         found: list[str] = []
         for subtask, state in sorted(draft.old.subtask_states.items()):
             for handle in state.managed_operator_state:

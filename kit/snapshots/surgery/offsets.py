@@ -25,12 +25,12 @@ def splits_of(draft: Draft, origin: Origin) -> Iterator[Any]:
                     yield split_of(_item(entry))
 
 
-def at_offsets(offsets: Mapping[Any, int]) -> ChangeEntries:
-    """Return the change that lets splits continue at these offsets; the others stay where they are."""
+def at_offsets(offsets: Mapping[Any, int], before: ChangeEntries | None) -> ChangeEntries:
+    """Return the change that lets splits continue at these offsets; the others stay where `before` leaves them."""
 
     def change(state: OperatorState, entries: Sequence[bytes]) -> Sequence[bytes]:
         found = []
-        for entry in entries:
+        for entry in entries if before is None else before(state, entries):
             offset = offsets.get(split_of(_item(entry)))
             if offset is not None:
                 held = with_offset(SOURCE_READER_STATE, _held(entry), offset)
