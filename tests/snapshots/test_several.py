@@ -89,6 +89,23 @@ def test_subtasks_without_a_state_hide_none_that_have_it(uneven: kit.Checkpoint)
         list(uneven.stream("sums", "none", key_groups=[0]))
 
 
+def test_states_of_any_subtask_are_listed(tmp_path: Path) -> None:
+    """Each of three subtasks has a state that the others do not have, and one that is common."""
+    names = (("a", "common"), ("b", "common"), ("c", "common"))
+    parts = [
+        (header_of(dict.fromkeys(own, LONGS)), [[entries({place: place}), entries({place: 9})]])
+        for place, own in enumerate(names)
+    ]
+    checkpoint = kit.open_checkpoint(of_subtasks(tmp_path / "chk-1", parts))
+    assert checkpoint.states["name"].tolist() == ["a", "common", "b", "c"]
+    for place, name in enumerate("abc"):
+        assert checkpoint.page("sums", name).rows["value"].to_pylist() == [place]
+    (tmp_path / "chk-1" / "keyed-1").unlink()
+    damaged = kit.open_checkpoint(tmp_path / "chk-1").states
+    assert damaged["name"].tolist() == ["a", "common", "c", ""]
+    assert "keyed-1" in damaged["error"].iloc[-1]
+
+
 def test_each_subtask_has_its_own_differences(uneven: kit.Checkpoint, tmp_path: Path) -> None:
     """Of the rows of two states, some are added, removed and changed in each of two subtasks."""
     head = header_of({"seen": LONGS, "total": LONGS})
