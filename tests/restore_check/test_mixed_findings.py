@@ -137,7 +137,7 @@ JOB = {"kept": (2, 128), "ended": (2, 128), "new": 1, "newer": 1}
 
 
 def test_each_operator_that_fails_is_listed_without_its_notes() -> None:
-    """Key groups, operators and parallelism of several operators do not fit, and each is told with its own numbers."""
+    """Key groups, operators and parallelism of several operators do not fit; each finding has its own numbers."""
     job = JOB | {"fewer": (2, 64), "more": (2, 128), "wide": 129, "wider": 130}
     check = check_restore(CheckpointMetadata(3, STATES), job)
     failing = ("fewer", "more", "gone", "lost", "also-lost", "also-gone", "wide", "wider")

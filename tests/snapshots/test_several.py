@@ -1,4 +1,4 @@
-"""Checkpoints of which there are several, with several operators, subtasks, states and files of each."""
+"""Several checkpoints, each with several operators, subtasks, states and files."""
 
 from __future__ import annotations
 
@@ -104,6 +104,8 @@ def test_states_of_any_subtask_are_listed(tmp_path: Path) -> None:
     damaged = kit.open_checkpoint(tmp_path / "chk-1").states
     assert damaged["name"].tolist() == ["a", "common", "c", ""]
     assert "keyed-1" in damaged["error"].iloc[-1]
+    (tmp_path / "chk-1" / "keyed-0").unlink()
+    assert kit.open_checkpoint(tmp_path / "chk-1").states["name"].tolist() == [""], "one sentence"
 
 
 def test_each_subtask_has_its_own_differences(uneven: kit.Checkpoint, tmp_path: Path) -> None:

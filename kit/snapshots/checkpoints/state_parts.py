@@ -59,7 +59,8 @@ class StateParts:
     def known_infos(self, operator: OperatorState) -> Iterator[tuple[str, list[StateInfo] | StateError]]:
         """Yield each kind, keyed and operator, with the states that any subtask has, each once.
 
-        A subtask has those that it used so far. If files cannot be read, the kind follows again with the first error.
+        A subtask has those that it used so far. If a file cannot be read, the first error follows; it stands alone if
+        no subtask before it has any state.
         """
         for kind, read in (("keyed", self.keyed), ("operator", self.lists)):
             known: dict[str, StateInfo] = {}
@@ -71,6 +72,8 @@ class StateParts:
                         known.setdefault(info.name, info)
                 except StateError as error:
                     errors.append(error)
+                    if not known:
+                        break
             if known:
                 yield kind, list(known.values())
             if errors:
