@@ -1,6 +1,6 @@
 """Row order: the rows of a large state in the order of a checkpoint, by key group and then by key.
 
-Keys keep their order, so the order of one snapshot is remembered for the next (`slot_index.Remembered`), which only
+Keys keep their order, so the order of one snapshot is remembered for the next (`slot_index.LastResult`), which only
 determines the new and the removed rows. The new ones are sorted separately and merged in. If a row's key is its own
 code, removed rows are found by comparing codes. Codes of interned keys may have been reused meanwhile, so these are
 sorted again once a row was removed.
