@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -166,10 +166,12 @@ class Edit:
 
         Once the plan was written or rehearsed, `changes` says how many rows were deleted.
 
-        Raises KeyError for an unknown operator, CheckpointError for a key that is not of the type of its keys.
+        Raises KeyError for an unknown operator, CheckpointError for a key that is not of the type of its keys, or if a
+        state has the rows of a `bootstrap` in this plan.
         """
         self._check_canonical()
         draft = self._draft(operator)
+        _check_rows(draft, draft.rows, "delete_keys")
         if (type_ := self._key_type(draft)) is not None:
             check_keys(keys, type_, label(draft.new))
         deletion = KeyDeletion(keys)
@@ -187,11 +189,13 @@ class Edit:
 
         Values that the function does not change keep their bytes.
 
-        Raises KeyError for an unknown operator or state. When the plan is carried out, CheckpointError for values that
-        are not of the state's type, or of a type that is not encoded here.
+        Raises KeyError for an unknown operator or state, CheckpointError for a state that has the rows of a `bootstrap`
+        in this plan. When the plan is carried out, CheckpointError for values that are not of the state's type, or of a
+        type that is not encoded here.
         """
         self._check_canonical()
         draft = self._draft(operator)
+        _check_rows(draft, {state} & set(draft.rows), "map")
         self._check_state(draft, state)
         changes = (*draft.change_pairs, with_values(state, function))
         return self._with(draft, replace(draft, change_pairs=changes), "map", f"state {state}")
@@ -463,6 +467,16 @@ class Edit:
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.title)}</p>{self.changes.to_html(index=False)}"
+
+
+def _check_rows(draft: Draft, states: Collection[str], operation: str) -> None:
+    """Raise CheckpointError if states have the rows of a table in this plan: a later change would not reach them."""
+    if states:
+        raise CheckpointError(
+            f"{label(draft.new)}: state {', '.join(map(repr, sorted(states)))} has the rows given to bootstrap in this "
+            f"plan, and {operation} would not change them: change these rows before, or write the plan and edit the "
+            "savepoint that it gives"
+        )
 
 
 def _is_canonical(operators: Iterable[OperatorState]) -> bool:

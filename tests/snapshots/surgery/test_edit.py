@@ -309,6 +309,22 @@ def test_a_state_gets_other_rows_and_the_others_keep_theirs(case: str, tmp_path:
     assert list(differences(written, truth)) == []
 
 
+def test_given_rows_are_not_changed_by_a_later_step_in_silence(tmp_path: Path) -> None:
+    checkpoint = opened(NEWEST, "savepoint-canonical")
+    rows = checkpoint.state("scalars", "long").slice(0, 3)
+    edited = checkpoint.edit().bootstrap("scalars", "long", rows)
+    for change in (
+        lambda: edited.delete_keys("scalars", [1]),
+        lambda: edited.map("scalars", "long", lambda table: table["value"]),
+    ):
+        with pytest.raises(kit.CheckpointError, match="state 'long' has the rows given to bootstrap in this plan"):
+            change()
+    other = next(name for name in checkpoint.states.query("operator == 'scalars'")["name"] if name != "long")
+    written = edited.map("scalars", other, lambda table: table["value"]).write(tmp_path / "new")
+    assert written.state("scalars", "long").num_rows == 3
+    assert edited.drop("scalars", "long").delete_keys("scalars", [1]).title
+
+
 def test_rows_that_do_not_fit_a_state_are_refused() -> None:
     edited = opened(NEWEST, "savepoint-canonical").edit()
     pojo = next(iter(values_truth(NEWEST, "savepoint-canonical")["operators"]["by-pojo"]["states"]))
