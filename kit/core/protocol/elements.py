@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from kit.core.arrow_size import size_of
 from kit.core.protocol.options import CheckpointOptions
 
 MIN_WATERMARK_MS = -(2**63)
@@ -45,7 +46,7 @@ class Buffer:
     @cached_property
     def size_bytes(self) -> int:
         """Bytes that the columns refer to, computed once because Arrow takes longer for it than for most operations."""
-        return int(self.batch.nbytes)
+        return size_of(self.batch)
 
     def to_loggable(self) -> dict[str, object]:
         """Return the buffer's description in a trace."""

@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.core.arrow_size import size_of
+
 PLAIN = frozenset({bool, int, float, str, type(None)})
 """Types whose values describe themselves."""
 
@@ -99,7 +101,7 @@ _KINDS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Enum, lambda value: value.name),
     ((bool, int, float, str), lambda value: value),
     ((bytes, bytearray, memoryview, pa.Buffer), lambda value: {"bytes": len(value)}),
-    ((pa.RecordBatch, pa.Table), lambda value: {"rows": value.num_rows, "bytes": value.nbytes}),
+    ((pa.RecordBatch, pa.Table), lambda value: {"rows": value.num_rows, "bytes": size_of(value)}),
 )
 """The descriptions of values of these types; the first match applies."""
 _HOW: dict[type[Any], Callable[[Any], Any]] = {}

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.core.arrow_size import size_of
 from kit.core.protocol.elements import Buffer, CreditedElement, RecordFragment
 from kit.machines.channel.channel_state.channel_state_serializer import write_batch
 
@@ -32,7 +33,7 @@ class RecordWriter:
     def elements(self, batch: pa.RecordBatch) -> Sequence[CreditedElement]:
         """Return the elements for these records, to be sent one right after the other."""
         # The memory behind a batch is at least its size and cheaper to get: `nbytes` lets other threads run.
-        if batch.get_total_buffer_size() <= self._buffer_bytes or batch.nbytes <= self._buffer_bytes:
+        if batch.get_total_buffer_size() <= self._buffer_bytes or size_of(batch) <= self._buffer_bytes:
             return (Buffer(batch),)
         if any(_can_be_made_anew(field.type) for field in batch.schema):
             return tuple(self._halved(batch))
@@ -41,7 +42,7 @@ class RecordWriter:
     def _halved(self, batch: pa.RecordBatch) -> Iterator[CreditedElement]:
         """Yield halves until each fits: the size of a part is known only once its dictionaries are made."""
         small = _with_own_dictionaries(batch)
-        if small.nbytes <= self._buffer_bytes:
+        if size_of(small) <= self._buffer_bytes:
             yield Buffer(small)
         elif small.num_rows == 1:
             yield from self._fragments(small)
@@ -68,10 +69,10 @@ class RecordWriter:
         """
 
         def size(rows: int) -> int:
-            return int(batch.slice(0, rows).nbytes)
+            return size_of(batch.slice(0, rows))
 
         limit, most = self._buffer_bytes, batch.num_rows
-        size_bytes = batch.nbytes
+        size_bytes = size_of(batch)
         if size_bytes <= limit:
             return most
         least, guess = 0, most * limit // size_bytes

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.core.arrow_size import size_of
 from kit.core.state.errors import CheckpointError, DamagedError, StateRestoreError
 from kit.core.state.handles import (
     ChangelogStateBackendHandle,
@@ -351,9 +352,9 @@ class OwnPart:
         found = Measures()
         for group, size in self.sizes().items():
             own = {info.name: [table for _, table in self.tables(info.name, (group,))] for info in self.infos()}
-            total = sum(table.nbytes for tables in own.values() for table in tables) or 1
+            total = sum(size_of(table) for tables in own.values() for table in tables) or 1
             for name, tables in own.items():
-                share = sum(table.nbytes for table in tables) / total
+                share = sum(size_of(table) for table in tables) / total
                 found.add(name, sum(map(len, tables)), round(size * share))
         return found
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.core.arguments.allowed import LONGEST_MS, check_allowed, or_none, whole
+from kit.core.arrow_size import size_of
 
 HELD_ROWS = 1 << 17
 MAX_BYTES = 128 << 20  # Flink's maxPartSize
@@ -80,7 +81,7 @@ def bytes_of(batch: pa.RecordBatch) -> int:
 
 def upper_bound_of_bytes(batch: pa.RecordBatch) -> int:
     """Return a number that the rows' bytes do not exceed, at no cost."""
-    return int(batch.nbytes) + 8 * batch.num_rows * batch.num_columns
+    return size_of(batch) + 8 * batch.num_rows * batch.num_columns
 
 
 def _bytes_of(column: pa.Array) -> npt.NDArray[np.int64]:

@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass
 
 import pyarrow as pa
 
+from kit.core.arrow_size import size_of
 from kit.core.protocol.commands import WriteRows, WriteSnapshot
 from kit.core.protocol.elements import Buffer
 from kit.core.protocol.events import SnapshotWritten
@@ -37,13 +38,13 @@ class Counts:
     def read(self, batch: pa.RecordBatch) -> None:
         """Count a batch that a source has read."""
         self.rows_read += batch.num_rows
-        self.bytes_read += batch.nbytes
+        self.bytes_read += size_of(batch)
 
     def wrote(self, rows: pa.Table | None) -> None:
         """Count rows that a sink has written to a file."""
         if rows is not None:
             self.rows_written += rows.num_rows
-            self.bytes_written += rows.nbytes
+            self.bytes_written += size_of(rows)
 
     def received(self, buffer: Buffer) -> None:
         """Count a buffer from another slot; its task needs its size, too, so that is computed once."""
