@@ -213,8 +213,8 @@ def interrupt_the_explorer(fewest: int, more_than: int) -> None:
     for _ in interrupter.rounds(fewest, more_than, most_each=6):
         explorer = press_until_the_end(interrupter)
         assert same_run(explorer.lab, reference)
-        assert explorer.branch.n == len(reference.trace)
-        assert explorer.branch.is_present
+        assert explorer.explored.n == len(reference.trace)
+        assert explorer.explored.is_present
 
 
 def uninterruptedly(act: Callable[[], object]) -> None:
@@ -478,10 +478,10 @@ def test_buttons_of_the_explorer_work_after_an_interrupt() -> None:
     explorer.controls.until.value = "the job has ended"
     explorer.controls.go.click()
     lab = explorer.lab
-    assert explorer.told == f"Interrupted at {explorer.branch.end}: the last step is complete, and the run can go on."
+    assert explorer.told == f"Interrupted at {explorer.explored.end}: the last step is complete, and the run can go on."
     assert not lab.ended
-    assert explorer.branch.is_present
-    assert explorer.branch.n == len(lab.trace)
+    assert explorer.explored.is_present
+    assert explorer.explored.n == len(lab.trace)
     assert f"lab.run_until(lambda lab: lab.position == {lab.position})" in explorer.code
     explorer.controls.go.click()
     assert explorer.told == ""
