@@ -189,7 +189,7 @@ class Checkpoint:
 
     @cached_property
     def states(self) -> pd.DataFrame:
-        """One row per state: its operator, name, kind, and the types in it. One file per operator is read.
+        """One row per state: its operator, name, kind, and the types in it. One header per subtask is read.
 
         A file that cannot be read has one row, whose `error` says why.
         """

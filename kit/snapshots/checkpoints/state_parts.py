@@ -64,21 +64,22 @@ class StateParts:
         """
         for kind, read in (("keyed", self.keyed), ("operator", self.lists)):
             known: dict[str, StateInfo] = {}
-            errors: list[StateError] = []
+            first_error: StateError | None = None
             for subtask in sorted(operator.subtask_states):
                 try:
                     parts: Iterable[tuple[int, Any]] = read(operator, (subtask,))
                     for info in (info for _, part in parts for info in part.infos()):
                         known.setdefault(info.name, info)
                 except StateError as error:
-                    errors.append(error)
+                    first_error = first_error or error
                     if not known:
                         break
             if known:
                 yield kind, list(known.values())
-            if errors:
-                yield kind, errors[0]
+            if first_error is not None:
+                yield kind, first_error
 
 
 def _wanted(operator: OperatorState, subtasks: Collection[int] | None) -> list[int]:
-    return sorted(each for each in operator.subtask_states if subtasks is None or each in subtasks)
+    known = operator.subtask_states
+    return sorted(known if subtasks is None else (each for each in subtasks if each in known))
