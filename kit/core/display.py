@@ -11,7 +11,7 @@ from pathlib import PurePath
 from types import ModuleType
 from typing import Any, Protocol
 
-from kit.core.extras import raise_explained
+from kit.core.extras import naming_extras
 
 
 class Picture(Protocol):
@@ -39,7 +39,5 @@ def display(name: str, *arguments: Any, **named: Any) -> Any:
     if table is None:
         known = sorted(known for each in _tables for known in each.__all__)
         raise ImportError(f"the display {name!r} is unknown; known are {', '.join(known) or 'none'}")
-    try:
+    with naming_extras():
         return getattr(table, name)(*arguments, **named)
-    except ModuleNotFoundError as error:
-        raise_explained(error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 PROJECT = "checkpoint-kit"
 CORE = ("numpy", "pandas", "pyarrow", "rich", "typer")
@@ -42,18 +41,13 @@ def explained(error: ImportError) -> ImportError:
     return error
 
 
-def raise_explained(error: ImportError) -> NoReturn:
-    """Raise the error as `explained` returns it: itself, or the explanation with the error as its cause."""
-    found = explained(error)
-    if found is error:
-        raise error
-    raise found from error
-
-
 @contextmanager
 def naming_extras() -> Iterator[None]:
     """Explain the imports in this block: if a module is missing, the error names the extra that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
-        raise_explained(error)
+        found = explained(error)
+        if found is error:
+            raise
+        raise found from error

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from kit.core.extras import raise_explained
+from kit.core.extras import naming_extras
 
 
 class Offering(ModuleType):
@@ -35,10 +35,8 @@ class Offering(ModuleType):
     def __getattr__(self, name: str) -> Any:
         home = self.__dict__["_homes"].get(name)
         if home is not None:
-            try:
+            with naming_extras():
                 value = getattr(import_module(home), name)
-            except ModuleNotFoundError as error:
-                raise_explained(error)
             super().__setattr__(name, value)
             return value
         inside = f"{self.__name__}.{name}"

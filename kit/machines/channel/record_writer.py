@@ -32,7 +32,7 @@ class RecordWriter:
 
     def elements(self, batch: pa.RecordBatch) -> Sequence[CreditedElement]:
         """Return the elements for these records, to be sent one right after the other."""
-        # The memory behind a batch is at least its size and cheaper to get: `nbytes` lets other threads run.
+        # The memory behind a batch is at least its size and cheaper to get: for the size, Arrow lets other threads run.
         if batch.get_total_buffer_size() <= self._buffer_bytes or size_of(batch) <= self._buffer_bytes:
             return (Buffer(batch),)
         if any(_can_be_made_anew(field.type) for field in batch.schema):
