@@ -104,6 +104,7 @@ class Exploration:
         self.searches: list[Result] = []
         self.counterexample: Counterexample | None = None
         self.witnesses: dict[str, Counterexample] = {}
+        self.is_interrupted = False
 
     @property
     def states(self) -> int:
@@ -128,7 +129,8 @@ class Exploration:
     @property
     def complete(self) -> bool:
         """True if every state was explored."""
-        return bool(self.searches) and all(each.complete for each in self.searches)
+        # An interrupt between two searches leaves only complete ones, but not all of them.
+        return bool(self.searches) and all(each.complete for each in self.searches) and not self.is_interrupted
 
     @property
     def holds(self) -> bool:
@@ -154,6 +156,8 @@ class Exploration:
     def __repr__(self) -> str:
         found = "" if self.counterexample is None else f", violated: {self.counterexample!r}"
         stops = sorted({each.stopped_by for each in self.searches} - {""})
+        if self.is_interrupted:
+            stops.append("an interrupt")
         how = f"stopped by {', '.join(stops)}" if stops else "complete" if self.complete else "stopped there"
         return f"Exploration({self.states:,} states, {self.transitions:,} transitions, {how}{found})"
 
@@ -202,7 +206,6 @@ def explore(
     chosen = frozenset() if exact else with_needs(rules)
     exploration = Exploration(graph, several("properties", properties, "[rows_once]"))
     show = somebody_looks() if progress is None else progress
-    is_interrupted = False
     try:
         for kind in kinds if faults else (NOTHING_FAILS,):
             space = partial(Space, graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else ())
@@ -210,8 +213,8 @@ def explore(
             if exploration.counterexample is not None:
                 break
     except KeyboardInterrupt:
-        is_interrupted = True
-    if is_interrupted:  # not in `except`: the exception's context would keep the whole search in memory
+        exploration.is_interrupted = True
+    if exploration.is_interrupted:  # not in `except`: the exception's context would keep the whole search in memory
         raise Interrupted(exploration)
     return exploration
 

@@ -88,17 +88,13 @@ class Search:
         rows = self._space.first()
         self._seen.add(self._keys(rows))
         self._look(rows)
-        try:
-            with interrupts_deferred() as self._interrupts, garbage_among_new_objects_only() as settle:
-                while len(rows) and result.violation is None and not result.stopped_by:
-                    rows = self._next_level(rows)
-                    result.seconds = time.perf_counter() - began_s
-                    self._tell(result, len(rows))
-                    self._check_room(rows)
-                    settle()
-        except KeyboardInterrupt:
-            result.stopped_by = "an interrupt"
-            raise
+        with interrupts_deferred() as self._interrupts, garbage_among_new_objects_only() as settle:
+            while len(rows) and result.violation is None and not result.stopped_by:
+                rows = self._next_level(rows)
+                result.seconds = time.perf_counter() - began_s
+                self._tell(result, len(rows))
+                self._check_room(rows)
+                settle()
         result.complete = result.violation is None and not result.stopped_by
         result.seconds = time.perf_counter() - began_s
         return result

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from kit.hosts.lab import open_scenario
-from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.errors import Interrupted, LabError
 from kit.hosts.lab.lab import Lab
 from kit.machines.task.stream_task import StreamTask
 from kit.stream.api.environment import StreamEnvironment
@@ -295,6 +295,29 @@ def test_an_exploration_is_complete_only_if_every_search_is() -> None:
     for searches in ([*found.searches, *stopped.searches], [*stopped.searches, *found.searches], []):
         found.searches = searches
         assert not found.complete
+
+
+@pytest.mark.parametrize(("looks", "searches"), [(0, 1), (30, 1), (57, 2), (70, 2)])
+def test_an_interrupted_exploration_says_so_wherever_it_was(looks: int, searches: int) -> None:
+    seen = 0
+
+    def interrupts(situation: Situation) -> bool:
+        nonlocal seen
+        situation.output()  # what is read decides how often it is asked: 57 times in the first search
+        if seen == looks:
+            raise KeyboardInterrupt
+        seen += 1
+        return True
+
+    with pytest.raises(Interrupted) as interrupt:
+        explore(collects(), [always("it goes on", interrupts)], checkpoints=1, kinds=("lose", "repeat"))
+    found = interrupt.value.found
+    assert len(found.searches) == searches
+    assert not found.complete
+    assert repr(found).endswith("stopped by an interrupt)")
+    for search in found.searches:  # an interrupt between two searches leaves only complete ones
+        search.complete = True
+    assert not found.complete
 
 
 def test_of_several_completed_checkpoints_the_newest_is_compared_with_those_that_are_pending() -> None:
