@@ -119,14 +119,14 @@ def tell(name: str, run: Measured, first: Measured | None = None) -> None:
 def long_run(looks: Sequence[int]) -> None:
     """Measure a long run after each of these numbers of steps: time and memory."""
     lab = Lab(job(2, looks[-1] // STEPS_PER_ROW))
-    lab.look.moment()
+    lab.moment()
     print("step          back 1 to 300 steps   moment     memory per 10,000 steps")
     begun = memory_bytes()
     for steps in looks:
         before = lab.position
         lab.run_until(lambda lab, steps=steps: lab.position >= steps)  # type: ignore[misc]
         grown = (memory_bytes() - begun) / (lab.position - before) * 10_000
-        look_ms = took_ms(lab.look.moment)
+        look_ms = took_ms(lab.moment)
         back_ms = []
         for each in BACK:
             back_ms.append(took_ms(lambda each=each: lab.back(each)))  # type: ignore[misc]

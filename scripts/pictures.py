@@ -42,7 +42,7 @@ from kit.hosts.lab import ready_job
 lab = Lab(ready_job("flights"), seed=0)
 lab.run_until(record="AllTasksRunning")
 lab.trigger_checkpoint()
-lab.run_until(lambda lab: sum(channel.blocked for channel in lab.look.moment().channels.values()) >= 2)
+lab.run_until(lambda lab: sum(channel.blocked for channel in lab.moment().channels.values()) >= 2)
 lab.show()
 """
 

@@ -52,12 +52,12 @@ def moments() -> Iterator[Moment]:
     savepoint = lab.savepoint()
     lab.run_until(lambda lab: lab.look.answer(savepoint) is not None)
     fourth = lab.trigger_checkpoint()
-    lab.run_until(lambda lab: any(len(each.acked) == 3 for each in lab.look.moment().pending))
+    lab.run_until(lambda lab: any(len(each.acked) == 3 for each in lab.moment().pending))
     lab.faults.kill(0)
-    lab.run_until(lambda lab: lab.look.moment().job == "RESTARTING")
+    lab.run_until(lambda lab: lab.moment().job == "RESTARTING")
     yield "worker 0 is lost", lab, [None, "totals/0", "totals/1", "checkpoint 1", "checkpoint 4", f"request {fourth}"]
 
-    lab.run_until(lambda lab: lab.look.moment().epoch == 2)
+    lab.run_until(lambda lab: lab.moment().epoch == 2)
     settle_without(lab, beginning("carry_out:totals/0:ReadState", "carry_out:left/1:ReadState", "turn:"))
     yield "two tasks read their state", lab, [None, "totals/0", "left/1", "epoch 2"]
 
@@ -90,7 +90,7 @@ def moments() -> Iterator[Moment]:
     requests += [lab.trigger_checkpoint(), lab.savepoint()]
     lab.faults.kill(1)
     yield "worker 1 is lost", lab, ["refused", *(f"request {number}" for number in requests)]
-    lab.run_until(lambda lab: lab.look.moment().epoch == 3)
+    lab.run_until(lambda lab: lab.moment().epoch == 3)
     lab.run_until(record="AllTasksRunning")
     yield (
         "all run again",
@@ -101,7 +101,7 @@ def moments() -> Iterator[Moment]:
     lab.faults.kill(0)
     lab.faults.kill(1)
     yield "both workers are lost", lab, [None, "totals/0", "totals/1"]
-    lab.run_until(lambda lab: lab.look.moment().epoch == 4)
+    lab.run_until(lambda lab: lab.moment().epoch == 4)
     lab.run_until(record="AllTasksRunning")
     stop = lab.stop()
     settle_without(

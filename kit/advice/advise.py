@@ -41,7 +41,7 @@ def advise(figures: CheckpointFigures) -> Advice:
     if not isinstance(figures, CheckpointFigures):
         raise TypeError(
             f"advise takes the figures of a job's checkpoints and found {figures!r}: give "
-            "figures_of(lab.look.statistics) or read_flink(address)"
+            "figures_of(lab.statistics) or read_flink(address)"
         )
     found = _Found(figures)
     remedies = [remedy for rule in RULES if (remedy := rule(found)) is not None]

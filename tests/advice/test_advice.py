@@ -355,7 +355,7 @@ def test_a_run_of_the_kit_is_read_like_one_of_flink() -> None:
     counted.uid("count").sink_to(CollectSink("out"), uid="out")
     lab = Lab(env)
     lab.run()
-    statistics = lab.look.statistics
+    statistics = lab.statistics
     figures = figures_of(statistics, "letters")
     assert figures.checkpoints["duration_ms"].tolist() == statistics.history["duration_ms"].tolist()
     assert len(figures.checkpoints) > 1

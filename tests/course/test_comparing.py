@@ -41,7 +41,7 @@ def test_records_said_to_be_repeated_are_counted_twice_in_the_output(labs: dict[
 def test_in_flight_bytes_are_those_of_the_statistics(labs: dict[str, Lab]) -> None:
     table = compare(labs).to_pandas().set_index("run")
     for name, lab in labs.items():
-        assert table.loc[name, "in_flight_bytes"] == lab.look.statistics.history["persisted_bytes"].sum(), name
+        assert table.loc[name, "in_flight_bytes"] == lab.statistics.history["persisted_bytes"].sum(), name
     assert table.loc["unaligned", "in_flight_bytes"] > table.loc["aligned, 20 ms timeout", "in_flight_bytes"] > 0
 
 

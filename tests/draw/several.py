@@ -41,7 +41,7 @@ def pictures() -> Iterator[tuple[str, list[str]]]:
     """Each picture with its lines."""
     for moment, lab, _ in moments():
         yield f"{moment}: the job", list(_job(lab))
-        if lab.look.moment().pending:
+        if lab.moment().pending:
             yield f"{moment}: the job with closed vertices", list(_job(lab, CLOSED))
         for view in VIEWS:
             if view.name in SHOWN.get(moment, ()):
@@ -51,7 +51,7 @@ def pictures() -> Iterator[tuple[str, list[str]]]:
                 table = drawn.to_pandas()
                 untimed = [name for name in table.columns if not str(name).endswith("_ms")]
                 yield f"{moment}: {view.name}, its table", table[untimed].to_csv(index=False).splitlines()
-    table = checkpoints_table(lab.look.moment()).drop(columns=["triggered_ms", "duration_ms"])
+    table = checkpoints_table(lab.moment()).drop(columns=["triggered_ms", "duration_ms"])
     yield "the end: checkpoints", table.to_csv(index=False).splitlines()
     yield "the end: compared", _words(compare({"one": lab, "again": lab.trace})._repr_html_())
 

@@ -16,7 +16,7 @@ def _lab(**settings: Any) -> Lab:
 
 
 def _rows(lab: Lab, kind: str) -> list[dict[str, Any]]:
-    return [row for table in lab.look.state().of(kind) for row in table.rows.to_pylist()]
+    return [row for table in lab.state().of(kind) for row in table.rows.to_pylist()]
 
 
 def test_what_is_told_is_undone_when_a_worker_dies() -> None:
@@ -32,7 +32,7 @@ def test_what_is_told_is_undone_when_a_worker_dies() -> None:
         lambda lab: lab.look.master.epoch == 2 and {t.state.name for t in lab._world.tasks.values()} == {"RUNNING"}
     )
     first = next(n for n in range(killed, lab.position + 1) if _is_restored(lab, n))
-    after = lab.look.state(position=first)
+    after = lab.state(position=first)
     back = {row["key"]: row["value"]["rows"] for table in after.of(KEYED) for row in table.rows.to_pylist()}
     frame = told.to_pandas().set_index("task")
     assert told.checkpoint == 1

@@ -219,7 +219,7 @@ def test_what_a_user_holds_of_a_run_is_a_table(lab: Lab) -> None:
         running.back(5)
     checkpoint = running.look.master.checkpoints.store.latest
     assert checkpoint is not None
-    for held in (running.look.moment(), checkpoint):
+    for held in (running.moment(), checkpoint):
         assert "<table" in held._repr_html_()
         assert len(held.to_pandas()) > 0
     assert checkpoint.to_pandas().bytes.sum() == checkpoint.state_size

@@ -31,10 +31,10 @@ def test_the_end_of_event_time_is_no_number(job: str) -> None:
         if not is_there:
             continue
         met += 1
-        moment = caption_of_moment(lab.look.moment())
-        shown = [lab.look.state()._repr_html_(), news._repr_html_(), moment, lab.look.svg()]
+        moment = caption_of_moment(lab.moment())
+        shown = [lab.state()._repr_html_(), news._repr_html_(), moment, lab.look.svg()]
         shown += [each.text for each in lab.enabled()]
-        shown += [frame_html(lab.look.queue(each.number)) for each in lab.look.stages[-1].channels]
+        shown += [frame_html(lab.queue(each.number)) for each in lab.look.stages[-1].channels]
         assert not [text for text in shown for raw in RAW if raw in text]
     assert met > 2
 

@@ -122,7 +122,7 @@ def test_of_a_long_run_only_what_matters_has_a_frame() -> None:
     assert len(packed) <= MOST_FRAMES
     assert packed[-1]["n"] == len(lab.trace)
     completed = [frame["about"] for frame in packed if frame.get("mark") == "checkpoint"]
-    assert len(completed) >= 2 * sum(c.status == "completed" for c in lab.look.moment().checkpoints.values())
+    assert len(completed) >= 2 * sum(c.status == "completed" for c in lab.moment().checkpoints.values())
 
 
 def test_who_steps_on_after_a_long_run_sees_each_step() -> None:

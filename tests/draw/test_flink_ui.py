@@ -1,4 +1,4 @@
-"""Every figure that Flink's web UI shows of checkpoints is in `lab.look.statistics`: by its name, ours, in our tables.
+"""Every figure that Flink's web UI shows of checkpoints is in `lab.statistics`: by its name, ours, in our tables.
 
 Flink's names are those of the templates under `flink-runtime-web/web-dashboard/src/app/pages/job/checkpoints`.
 """
@@ -161,19 +161,19 @@ def lab() -> Lab:
 
 @pytest.mark.parametrize(("page", "table"), UI, ids=[page for page, _ in UI])
 def test_every_column_of_the_page_is_there(page: str, table: str, lab: Lab) -> None:
-    shown = TABLES[table](lab.look.statistics)
+    shown = TABLES[table](lab.statistics)
     names = set(shown.columns) if isinstance(shown, pd.DataFrame) else set(shown.index)
     assert set(UI[page, table].values()) <= names
     assert len(shown) > 0
 
 
 def test_the_summary_has_a_row_for_each_figure(lab: Lab) -> None:
-    assert list(lab.look.statistics.summary.index) == list(FIGURES.values())
+    assert list(lab.statistics.summary.index) == list(FIGURES.values())
 
 
 def test_the_first_rows_of_a_vertex_are_least_mean_most_and_percentiles(lab: Lab) -> None:
-    spread = lab.look.statistics.spread(2)
-    subtasks = lab.look.statistics.subtasks(2)
+    spread = lab.statistics.spread(2)
+    subtasks = lab.statistics.subtasks(2)
     of_totals = subtasks[subtasks["vertex"] == "totals"]["end_to_end_ms"]
     told = spread.loc["totals", "end_to_end_ms"]
     assert list(told.index) == ["min", "mean", "max", "p50", "p90", "p99"]
@@ -182,7 +182,7 @@ def test_the_first_rows_of_a_vertex_are_least_mean_most_and_percentiles(lab: Lab
 
 
 def test_instead_of_not_available_it_says_what_a_subtask_waits_for(lab: Lab) -> None:
-    table = lab.look.statistics.subtasks(3).set_index("task")
+    table = lab.statistics.subtasks(3).set_index("task")
     unfinished = table[table["status"] == "unfinished"]
     assert len(unfinished) > 0
     assert unfinished["waits_for"].str.len().min() > 0

@@ -84,7 +84,7 @@ def test_a_checkpoint_takes_equally_long_wherever_it_is_told() -> None:
     """
     lab = lab_of(1, interval_ms=30)
     lab.run_until(checkpoint=2)
-    known = lab.look.moment().checkpoints[2]
+    known = lab.moment().checkpoints[2]
     told = lab.checkpoints().set_index("id").loc[2]
     assert known.triggered_ms == told["triggered_at_ms"]
     assert max(known.acked_ms) - known.triggered_ms == told["duration_ms"]

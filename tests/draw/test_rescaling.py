@@ -34,7 +34,7 @@ KEPT = ("Buffer", "Watermark")
 
 
 def _rows(lab: Lab, kind: str, task: str | None = None) -> list[dict[str, Any]]:
-    return [row for table in lab.look.state(task).of(kind) for row in table.rows.to_pylist()]
+    return [row for table in lab.state(task).of(kind) for row in table.rows.to_pylist()]
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (1, 4), (4, 1)])

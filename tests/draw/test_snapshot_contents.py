@@ -62,7 +62,7 @@ def test_keyed_state_is_as_it_was_when_it_was_copied() -> None:
                 for r in then.goto(position).trace.since(len(then.trace) - 12)
             )
         )
-        held = lab.look.state(task, position=copied)["totals"].sort_values("key").values.tolist()
+        held = lab.state(task, position=copied)["totals"].sort_values("key").values.tolist()
         assert found[found.task == task].sort_values("key").values.tolist() == held
 
 

@@ -57,7 +57,7 @@ def test_what_crosses_an_unaligned_cut_is_what_the_checkpoint_keeps() -> None:
         lab.run_until(checkpoint=1)
         sides = crossings(lab, 1)
         assert sides.keys() <= {"BEFORE", "IN_FLIGHT", "AFTER", ""}
-        persisted = int(lab.look.statistics.subtasks(1)["persisted_bytes"].sum())
+        persisted = int(lab.statistics.subtasks(1)["persisted_bytes"].sum())
         assert round(persisted / ROW_BYTES) == sides.get("IN_FLIGHT", 0)
         kept += sides.get("IN_FLIGHT", 0)
     assert kept > 10

@@ -126,7 +126,7 @@ def test_what_is_not_written_is_told_by_its_phase_and_by_what_it_waits_for() -> 
         "right/0": "the trigger, on its way",
         "sums/0": "barrier 1 from right/0 (not sent yet)",
     }
-    moment = scenario.lab.look.moment()
+    moment = scenario.lab.moment()
     assert {name: task.phases.get(1) for name, task in moment.tasks.items()} == {
         "left/0": "capturing",
         "right/0": None,
@@ -209,7 +209,7 @@ def test_the_legend_of_the_diagram_has_what_is_drawn_in_its_time() -> None:
     whole = space_time(lab, 2).svg()
     assert "cut of 2: each task copies its state" in whole
     assert "writes the copy" in whole
-    before = space_time(lab, 2, since_ms=0, until_ms=lab.look.moment().checkpoints[1].triggered_ms - 1).svg()
+    before = space_time(lab, 2, since_ms=0, until_ms=lab.moment().checkpoints[1].triggered_ms - 1).svg()
     assert "cut of 2: each task copies its state" not in before
     assert "writes the copy" not in before.partition('class="grid"')[2].rpartition("</text>")[0]
 

@@ -26,7 +26,7 @@ def test_a_subject_without_a_number_is_the_present() -> None:
     lab.run()
     subject = Subject(lab)
     assert subject.is_present
-    assert subject.checkpoint_id == max(lab.look.moment().checkpoints)
+    assert subject.checkpoint_id == max(lab.moment().checkpoints)
     assert Subject(lab, checkpoint=2).checkpoint_id == 2
     assert Subject(lab, n=0).checkpoint_id is None
 

@@ -131,7 +131,7 @@ def test_methods_find_what_higher_packages_do_for_them() -> None:
         "lab.run()\n"
         "print(type(lab.trace.why('job')).__name__, type(lab.trace.show()).__name__)\n"
         "print(type(open_scenario('late-ack')).__name__, "
-        "lab.look.stages[0]._repr_svg_()[:4], str(lab.look.moment())[:7])"
+        "lab.look.stages[0]._repr_svg_()[:4], str(lab.moment())[:7])"
     )
     assert in_a_process(code).split() == ["<svg", "Why", "Explorer", "Scenario", "<svg", "Moment("]
 

@@ -213,7 +213,7 @@ def test_a_frozen_worker_is_seen_until_it_thaws_or_dies() -> None:
     lab.run_until(record="AllTasksRunning")
 
     def frozen() -> set[str]:
-        return {name for name, task in lab.look.moment().tasks.items() if task.frozen}
+        return {name for name, task in lab.moment().tasks.items() if task.frozen}
 
     lab.faults.freeze(1)
     assert frozen() == {"letters/1", "totals/1"}

@@ -41,17 +41,17 @@ def ended() -> Lab:
 
 
 def test_how_the_tasks_came_to_run(ended: Lab) -> None:
-    table = ended.look.statistics.initialization.set_index("task")
+    table = ended.statistics.initialization.set_index("task")
     assert sorted(table.index) == ["rows/0", "rows/1", "totals/0", "totals/1"]
     assert set(table["status"]) == {"COMPLETED"}
     assert set(table["attempt"]) == {2}
     assert (table["read_state_ms"] + table["gate_restore_ms"] == table["duration_ms"]).all()
-    assert table["restored_bytes"].sum() == ended.look.statistics.operators(2)["full_bytes"].sum() > 0
-    assert len(Lab(environment(Shape(rows=240))).look.statistics.initialization) == 0
+    assert table["restored_bytes"].sum() == ended.statistics.operators(2)["full_bytes"].sum() > 0
+    assert len(Lab(environment(Shape(rows=240))).statistics.initialization) == 0
 
 
 def test_the_overview(ended: Lab) -> None:
-    statistics = ended.look.statistics
+    statistics = ended.statistics
     assert statistics.counts.to_dict("records") == [
         {"triggered": 4, "in_progress": 0, "completed": 3, "failed": 1, "restored": 1}
     ]
@@ -66,7 +66,7 @@ def test_the_overview(ended: Lab) -> None:
 
 
 def test_the_history(ended: Lab) -> None:
-    history = ended.look.statistics.history
+    history = ended.statistics.history
     assert tuple(history.columns) == tuple(HISTORY)
     assert list(history["id"]) == [4, 3, 2, 1]
     assert list(history["status"]) == ["FAILED", "COMPLETED", "COMPLETED", "COMPLETED"]
@@ -77,8 +77,8 @@ def test_the_history(ended: Lab) -> None:
 
 
 def test_the_summary_is_of_all_that_completed(ended: Lab) -> None:
-    summary = ended.look.statistics.summary
-    done = ended.look.statistics.history.query("status == 'COMPLETED'")
+    summary = ended.statistics.summary
+    done = ended.statistics.history.query("status == 'COMPLETED'")
     assert list(summary.columns) == ["count", "min", "average", "max", "p50", "p90", "p99", "p99.9"]
     assert list(summary["count"]) == [3] * 5
     ours = summary.loc["end_to_end_ms"]
@@ -98,7 +98,7 @@ def test_percentiles_lie_between_values_in_proportion() -> None:
 
 
 def test_the_configuration(ended: Lab) -> None:
-    configuration = ended.look.statistics.configuration
+    configuration = ended.statistics.configuration
     assert configuration["mode"] == "exactly_once"
     assert configuration["interval_ms"] is None
     assert configuration["timeout_ms"] == 300
@@ -108,7 +108,7 @@ def test_the_configuration(ended: Lab) -> None:
 
 
 def test_one_checkpoint_opened(ended: Lab) -> None:
-    statistics = ended.look.statistics
+    statistics = ended.statistics
     detail = statistics.detail(3)
     assert (detail["kind"], detail["status"], detail["format"]) == ("Savepoint", "COMPLETED", "CANONICAL")
     assert statistics.detail(1)["discarded"], "the second one has subsumed it"
@@ -126,7 +126,7 @@ def test_one_checkpoint_opened(ended: Lab) -> None:
 
 
 def test_a_subtask_that_never_finished_shows_how_far_it_came(ended: Lab) -> None:
-    subtasks = ended.look.statistics.subtasks(4).set_index("task")
+    subtasks = ended.statistics.subtasks(4).set_index("task")
     stuck = subtasks.loc["totals/1"]
     assert stuck["status"] == "unfinished"
     assert stuck["open_phase"] in ("start_delay", "alignment")
@@ -137,7 +137,7 @@ def test_a_subtask_that_never_finished_shows_how_far_it_came(ended: Lab) -> None
 
 @pytest.mark.flink("DefaultCheckpointStatsTrackerTest.testMetricsRegistration")
 def test_the_metrics_that_flink_documents(ended: Lab) -> None:
-    metrics = ended.look.statistics.metrics
+    metrics = ended.statistics.metrics
     assert list(metrics.index) == [
         "totalNumberOfCheckpoints",
         "numberOfInProgressCheckpoints",
@@ -153,15 +153,15 @@ def test_the_metrics_that_flink_documents(ended: Lab) -> None:
         "lastCompletedCheckpointId",
         "lastCheckpointCompletedTimestamp",
     ]
-    latest = ended.look.statistics.latest.loc["completed"]
+    latest = ended.statistics.latest.loc["completed"]
     assert metrics["lastCompletedCheckpointId"] == latest["id"]
     assert metrics["lastCheckpointDuration"] == latest["duration_ms"]
     assert metrics["lastCheckpointExternalPath"] == latest["path"]
-    tasks = ended.look.statistics.task_metrics
+    tasks = ended.statistics.task_metrics
     assert len(tasks) == 4
     assert (tasks["checkpointAlignmentTime"] >= -1).all()
     for row in tasks.itertuples():
-        told = {each: ended.look.statistics.subtasks(each).set_index("task").loc[row.task] for each in (1, 2, 3, 4)}
+        told = {each: ended.statistics.subtasks(each).set_index("task").loc[row.task] for each in (1, 2, 3, 4)}
         newest = max(each for each in told if told[each]["status"] in ("acknowledged", "reported"))
         assert row.checkpoint_id == newest > 1
         for found, figure in (
@@ -174,7 +174,7 @@ def test_the_metrics_that_flink_documents(ended: Lab) -> None:
 
 def test_each_checkpoint_has_its_own_figures(ended: Lab) -> None:
     """The newest of a kind, and the times and sums of one checkpoint, lie within its own time in the trace."""
-    statistics, latest = ended.look.statistics, ended.look.statistics.latest
+    statistics, latest = ended.statistics, ended.statistics.latest
     triggered = {number: statistics.detail(number)["triggered_at_ms"] for number in (1, 2, 3, 4)}
     begun = {each.checkpoint_id: each.at_ms for each in ended.trace if each.kind == "CheckpointTriggered"}
     ends = [statistics.detail(number)["ended_at_ms"] for number in triggered]
@@ -205,7 +205,7 @@ def test_each_restore_has_its_own_span() -> None:
         lab.run_until(checkpoint=number)
         lab.faults.kill(1)
         lab.run_until(record="AllTasksRunning")
-    spans = lab.look.statistics.spans.query("name == 'JobInitialization'")
+    spans = lab.statistics.spans.query("name == 'JobInitialization'")
     assert list(spans["checkpoint_id"]) == [1, 2]
     running = [record.at_ms for record in lab.trace if record.kind == "AllTasksRunning"]
     assert list(spans["end_ms"]) == running[1:]
@@ -216,13 +216,13 @@ def test_each_restore_has_its_own_span() -> None:
     "DefaultCheckpointStatsTrackerTest.testInitializationSpanCreation",
 )
 def test_spans_of_checkpoints_and_restores(ended: Lab) -> None:
-    spans = ended.look.statistics.spans
+    spans = ended.statistics.spans
     checkpoints = spans[spans["name"] == "Checkpoint"]
     assert list(checkpoints["checkpoint_id"]) == [1, 2, 3, 4]
     assert list(checkpoints["status"]) == ["COMPLETED", "COMPLETED", "COMPLETED", "FAILED"]
     (restore,) = spans[spans["name"] == "JobInitialization"].to_dict("records")
     assert restore["checkpoint_id"] == 2
-    assert restore["full_bytes"] == ended.look.statistics.latest.loc["restore", "full_bytes"]
+    assert restore["full_bytes"] == ended.statistics.latest.loc["restore", "full_bytes"]
     running = [record.at_ms for record in ended.trace if record.kind == "AllTasksRunning"]
     assert (restore["start_ms"] < restore["end_ms"], restore["end_ms"]) == (True, running[1])
 
@@ -247,7 +247,7 @@ def test_whoever_listens_hears_each_end_once(ended: Lab) -> None:
 
 def test_before_anything_has_happened() -> None:
     lab = Lab(environment(Shape()))
-    statistics = lab.look.statistics
+    statistics = lab.statistics
     assert statistics.counts.iloc[0].sum() == 0
     assert statistics.history.empty
     assert statistics.latest.empty
@@ -260,10 +260,10 @@ def test_before_anything_has_happened() -> None:
 
 def test_it_stays_as_it_was_taken() -> None:
     lab = Lab(environment(Shape()))
-    early = lab.look.statistics
+    early = lab.statistics
     lab.run_until(record=AcknowledgeCheckpoint.__name__)
     assert early.history.empty
-    under_way = lab.look.statistics
+    under_way = lab.statistics
     assert list(under_way.history["status"]) == ["IN_PROGRESS"]
     assert "unfinished" in set(under_way.subtasks(1)["status"])
     lab.run_until(checkpoint=1)
@@ -279,8 +279,8 @@ def test_a_copy_has_every_figure_of_pending_and_completed_checkpoints_and_does_n
     lab.run_until(record="AllTasksRunning")
     lab.trigger_checkpoint(wait=True)
     lab.trigger_checkpoint()
-    lab.run_until(lambda lab: lab.look.statistics.history["acknowledged"][0] == 2)
-    assert list(lab.look.statistics.history["status"]) == ["IN_PROGRESS", "COMPLETED"]
+    lab.run_until(lambda lab: lab.statistics.history["acknowledged"][0] == 2)
+    assert list(lab.statistics.history["status"]) == ["IN_PROGRESS", "COMPLETED"]
     then = figures(lab)
     assert {len(then), len(then[0])} == {2, 17}
     copied = lab.fork()

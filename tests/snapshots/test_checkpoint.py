@@ -165,6 +165,6 @@ def test_what_the_kit_wrote_opens_as_well() -> None:
     assert (states["error"] == "").all()
     row = states[states.name == "totals"].iloc[0]
     table = checkpoint.state(row.operator, "totals")
-    shown = lab.look.state()["totals"]
+    shown = lab.state()["totals"]
     assert set(table["key"].to_pylist()) <= set(shown["key"])
     assert sum(part.num_rows for part in checkpoint.stream(row.operator, "totals")) == table.num_rows

@@ -13,7 +13,7 @@ from tests.why.jobs import beginning, roots, running, says, settle_without, turn
 
 def blocked(lab: Lab) -> list[int]:
     """The numbers of the channels that are blocked now."""
-    return [number for number, channel in lab.look.moment().channels.items() if channel.blocked]
+    return [number for number, channel in lab.moment().channels.items() if channel.blocked]
 
 
 def test_the_barrier_that_is_missing_was_never_sent() -> None:

@@ -27,7 +27,7 @@ def test_every_question_has_an_answer(name: str) -> None:
 
 def questions(lab: Lab) -> list[dict[str, Any]]:
     """Some of what there is to ask at this moment."""
-    moment = lab.look.moment()
+    moment = lab.moment()
     asked = [record for record in lab.trace if record.kind.startswith("Request") and record.role == "event"]
     refused = [record for record in lab.trace if record.kind in ("RequestRefused", "TriggeringFailed")]
     return [

@@ -181,9 +181,9 @@ def test_a_job_on_spark_names_the_operator_the_inputs_and_the_splits() -> None:
     with SparkJob(windowed(OUT_OF_ORDER), launch=ThreadGang) as job:
         job.start()
         assert job.wait() == "FINISHED"
-        dropped = int(job.look.meters()["late_rows_dropped"].sum())
+        dropped = int(job.meters()["late_rows_dropped"].sum())
         told = says(why_late(job))
-        metrics = job.look.statistics.operator_metrics.set_index(["task", "operator"])["numLateRecordsDropped"]
+        metrics = job.statistics.operator_metrics.set_index(["task", "operator"])["numLateRecordsDropped"]
     assert told[0].startswith(f"'counts' in counts/0 has dropped {dropped} row")
     assert any(each.startswith("the watermark of counts/0 is the least of its inputs") for each in told)
     assert any("came to in0/0 behind the watermark that 'timestamps' had made" in each for each in told)
@@ -192,7 +192,7 @@ def test_a_job_on_spark_names_the_operator_the_inputs_and_the_splits() -> None:
 
 
 def test_statistics_have_them_under_the_name_that_flink_gives_them() -> None:
-    statistics = ended(OUT_OF_ORDER).look.statistics
+    statistics = ended(OUT_OF_ORDER).statistics
     metrics = statistics.operator_metrics.set_index(["task", "operator"])["numLateRecordsDropped"]
     assert metrics.to_dict() == {
         ("in0/0", "in0"): 0,

@@ -104,7 +104,7 @@ def said_by_barriers(lab: Lab, checkpoint: int) -> dict[str, frozenset[tuple[str
 
 def differences(lab: Lab) -> Iterator[str]:
     """What is said of the missing acknowledgements at this moment that is not the same everywhere."""
-    for known in lab.look.moment().pending:
+    for known in lab.moment().pending:
         number = known.checkpoint_id
         if not lab.trace.story(checkpoint=number, kind="CheckpointTriggered"):
             continue
@@ -140,7 +140,7 @@ def found_in(labs: Iterator[Lab]) -> tuple[int, list[str]]:
     """At how many moments a checkpoint was pending, and what differed."""
     count, found = 0, []
     for lab in labs:
-        count += bool(lab.look.moment().pending)
+        count += bool(lab.moment().pending)
         found += [f"step {lab.position}: {each}" for each in differences(lab)]
     return count, found
 

@@ -112,7 +112,7 @@ def test_in_flight_data_of_several_senders_is_awaited_from_each() -> None:
     table = phases(lab, 2).set_index("task")
     assert table.loc["totals/0", "waits_for"] == "barrier 2 from left/1 (not sent yet), right/1 (not sent yet)"
     assert (table.loc[["totals/0", "totals/1"], "open_phase"] == "in_flight").all()
-    row = lab.look.statistics.subtasks(2).set_index("task").loc["totals/0"]
+    row = lab.statistics.subtasks(2).set_index("task").loc["totals/0"]
     assert row["async_ms"] == table.loc["totals/0", ["async_ms", "in_flight_ms"]].sum()
     assert row["async_ms"] > table.loc["totals/0", "async_ms"]
 

@@ -12,7 +12,7 @@ from tests.why.jobs import beginning, letters, roots, running, says, settle_with
 def test_a_request_behind_another_checkpoint_is_queued() -> None:
     lab = running()
     lab.trigger_checkpoint()
-    settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"), lambda lab: lab.look.moment().pending != ())
+    settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"), lambda lab: lab.moment().pending != ())
     second = lab.trigger_checkpoint()
     why = lab.why(request=second)
     assert why.question == f"What became of request {second}, and why?"

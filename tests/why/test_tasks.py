@@ -93,8 +93,8 @@ def test_a_task_that_has_failed_tells_why_and_where() -> None:
     rows = env.from_source(CollectionSource([{"n": 1}]), uid="rows").rebalance().map(_raises).uid("raises")
     rows.sink_to(CollectSink("out"), uid="out")
     lab = Lab(env)
-    lab.run_until(lambda lab: any(known.state == "FAILED" for known in lab.look.moment().tasks.values()))
-    task = next(task for task, known in lab.look.moment().tasks.items() if known.state == "FAILED")
+    lab.run_until(lambda lab: any(known.state == "FAILED" for known in lab.moment().tasks.values()))
+    task = next(task for task, known in lab.moment().tasks.items() if known.state == "FAILED")
     told = says(lab.why(task))
     assert told[0] == f"{task} has failed"
     assert "no such row" in told[1]

@@ -137,8 +137,8 @@ def test_until_a_task_has_its_barrier() -> None:
     explorer = kit.show("keyed-sum")
     explorer.controls.checkpoint.click()
     until(explorer, "sums/1 has its barrier")
-    assert explorer.lab.look.moment().tasks["sums/1"].checkpoint == (1, "aligning")
-    assert explorer.lab.look.moment().checkpoints[1].status == "pending"
+    assert explorer.lab.moment().tasks["sums/1"].checkpoint == (1, "aligning")
+    assert explorer.lab.moment().checkpoints[1].status == "pending"
     assert run(explorer.code).past.actions == explorer.lab.past.actions
 
 
@@ -396,11 +396,11 @@ def test_an_acknowledgement_can_be_waited_for_and_is_marked_when_it_is_lost() ->
     until(explorer, "all tasks are running")
     explorer.controls.checkpoint.click()
     until(explorer, "an acknowledgement is in flight")
-    (name, sent), *_ = [each for each in explorer.lab.look.moment().messages.items() if each[1].mail == "ack"]
+    (name, sent), *_ = [each for each in explorer.lab.moment().messages.items() if each[1].mail == "ack"]
     assert run(explorer.code).past.actions == explorer.lab.past.actions
     explorer.lab.faults.lose(name)
     explorer.stepper.refresh()
-    moment = explorer.lab.look.moment()
+    moment = explorer.lab.moment()
     assert moment.tasks[sent.task].phases[1] == "unheard"
     assert "its ack of 1 was lost" in str(explorer.svg())
     assert moment.checkpoints[1].acked == ()
@@ -468,7 +468,7 @@ def test_the_conditions_are_those_of_the_newest_epoch_and_of_the_next_checkpoint
     lab = explorer.lab
     lab.run_until(record="AllTasksRunning")
     lab.rescale(3, wait=True)
-    lab.run_until(lambda lab: all(task.state == "RUNNING" for task in lab.look.moment().tasks.values()))
+    lab.run_until(lambda lab: all(task.state == "RUNNING" for task in lab.moment().tasks.values()))
     for _ in range(2):
         lab.trigger_checkpoint()
         lab.run_until(checkpoint=lab.look.master.checkpoints.store.latest_id + 1)
@@ -481,6 +481,6 @@ def test_the_conditions_are_those_of_the_newest_epoch_and_of_the_next_checkpoint
     lab.trigger_checkpoint()
     target, _ = targets(lab)["sums/2 has its barrier"]
     target(lab)
-    phases = lab.look.moment().tasks["sums/2"].phases
+    phases = lab.moment().tasks["sums/2"].phases
     assert max(number for number, phase in phases.items() if phase in HAS_BARRIER) == latest + 1
-    assert latest + 1 in {each.checkpoint_id for each in lab.look.moment().pending}
+    assert latest + 1 in {each.checkpoint_id for each in lab.moment().pending}

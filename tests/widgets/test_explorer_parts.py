@@ -72,7 +72,7 @@ def test_what_may_arrive_is_said_in_words() -> None:
 def test_a_task_tells_why_it_waits_what_it_holds_and_what_it_did(midway: Explorer) -> None:
     told = pick(midway, "task:totals/0")
     assert "Why does totals/0" in told
-    keys = {key for table in midway.lab.look.state("totals/0").of(KEYED) for key in table.to_pandas()["key"]}
+    keys = {key for table in midway.lab.state("totals/0").of(KEYED) for key in table.to_pandas()["key"]}
     assert keys
     assert all(key in told for key in keys)
     assert offered(midway)["Kill worker 0"] == ""
@@ -81,12 +81,12 @@ def test_a_task_tells_why_it_waits_what_it_holds_and_what_it_did(midway: Explore
 
 def test_a_channel_tells_its_queue_record_by_record(midway: Explorer) -> None:
     lab = midway.lab
-    number = next(number for number in lab.look.stages[-1].ends() if len(lab.look.queue(number)) > 0)
+    number = next(number for number in lab.look.stages[-1].ends() if len(lab.queue(number)) > 0)
     told = pick(midway, f"channel:{number}")
     sender, receiver = lab.look.stages[-1].ends()[number]
     assert f"Why is {sender} → {receiver} blocked?" in told
     assert "(channel" not in told, "the number says nothing to a reader"
-    assert str(lab.look.queue(number)["kind"].iloc[0]) in told
+    assert str(lab.queue(number)["kind"].iloc[0]) in told
 
 
 def test_a_checkpoint_tells_who_made_it_slow(midway: Explorer) -> None:
@@ -119,9 +119,9 @@ def test_a_fault_is_made_on_the_thing_itself(midway: Explorer) -> None:
 
 def test_a_message_is_lost_where_it_flies() -> None:
     explorer = Explorer(lab_of(seed=1))
-    explorer.lab.run_until(lambda lab: any(each.mail == "ack" for each in lab.look.moment().messages.values()))
+    explorer.lab.run_until(lambda lab: any(each.mail == "ack" for each in lab.moment().messages.values()))
     explorer.stepper.refresh()
-    flying = next(name for name, each in explorer.lab.look.moment().messages.items() if each.mail == "ack")
+    flying = next(name for name, each in explorer.lab.moment().messages.items() if each.mail == "ack")
     pick(explorer, f"message:{flying}")
     choose(explorer, "Lose it")
     assert explorer.told == ""
@@ -182,7 +182,7 @@ def test_what_would_be_read_again_is_counted() -> None:
     lab = Lab(ready_job("keyed-sum", rows=40, restart=3))
     for _ in range(60):
         lab.step()
-    read = lab.look.state()["letters"].set_index("task")["position"]
+    read = lab.state()["letters"].set_index("task")["position"]
     told = list(what_if(lab, 1))
     assert told[0] == "All tasks would restart from the beginning, because no checkpoint is complete."
     assert f"letters/0 would read {read['letters/0']} rows of rows-0 again, from row 0 on." in told
@@ -265,7 +265,7 @@ def test_a_slow_sink_fills_its_channels() -> None:
     panel.start.click()
     for _ in range(100):
         explorer.lab.step()
-    held = [len(explorer.lab.look.queue(number)) for number in explorer.lab.look.stages[-1].ends()]
+    held = [len(explorer.lab.queue(number)) for number in explorer.lab.look.stages[-1].ends()]
     assert max(held) >= 3
     assert min(held) > 0
     assert run(explorer.code).past.actions == explorer.lab.past.actions
@@ -273,14 +273,14 @@ def test_a_slow_sink_fills_its_channels() -> None:
 
 def test_its_first_checkpoint_waits_long_for_the_barriers_behind_what_is_queued() -> None:
     lab = Lab(ready_job("slow-sink"))
-    lab.run_until(lambda lab: any(len(lab.look.queue(number)) == 3 for number in blocked(lab)))
+    lab.run_until(lambda lab: any(len(lab.queue(number)) == 3 for number in blocked(lab)))
     lab.run_until(checkpoint=1)
-    assert lab.look.statistics.subtasks(1).set_index("task").loc["out/0", "alignment_ms"] >= 20
+    assert lab.statistics.subtasks(1).set_index("task").loc["out/0", "alignment_ms"] >= 20
 
 
 def blocked(lab: Lab) -> list[int]:
     """The channels that their receiver keeps shut."""
-    return [number for number, channel in lab.look.moment().channels.items() if channel.blocked]
+    return [number for number, channel in lab.moment().channels.items() if channel.blocked]
 
 
 # --- the space-time diagram -------------------------------------------------------------------------------------------
@@ -326,8 +326,8 @@ def test_a_key_is_found_before_and_after_a_rescale() -> None:
     wider.run_until(record="AllTasksRunning")
     explorer = wider.show()
     finder = explorer.turn_to("Find a key")
-    held = wider.look.state()["totals.totals"].set_index("key")
-    before = lab.back(20).look.state()["totals.totals"].set_index("key")
+    held = wider.state()["totals.totals"].set_index("key")
+    before = lab.back(20).state()["totals.totals"].set_index("key")
     for key in ("UA", "AA", "DL"):
         finder.key.value = key
         assert f"{held.loc[key, 'task']} holds totals of {key}" in finder.found.value

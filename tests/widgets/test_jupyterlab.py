@@ -38,10 +38,10 @@ PICTURES = {
 }
 TABLES = (
     "lab.checkpoints()",
-    "lab.look.statistics",
+    "lab.statistics",
     "lab.trace",
     "SparkJob(env)",
-    "lab.look.moment()",
+    "lab.moment()",
     "lab.look.master.checkpoints.store.latest",
     "chains(lab).to_pandas()",
     "phases(lab)",

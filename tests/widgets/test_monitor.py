@@ -25,13 +25,10 @@ class Watched:
         self.asked: list[tuple[Any, ...]] = []
         self.answers: dict[int, Any] = {}
         meters = pd.DataFrame(columns=["task", "records_in_per_s", "records_out_per_s", *SHARES, "late_rows_dropped"])
-        look = self.lab.look
+        self.meters, self.metrics, self.statistics = lambda: meters, lambda: None, self.lab.statistics
         self.look = SimpleNamespace(
-            meters=lambda: meters,
-            metrics=lambda: None,
             summary=lambda: SUMMARY,
-            statistics=look.statistics,
-            stages=look.stages,
+            stages=self.lab.look.stages,
             workers=lambda: {1: 4711, 0: 4710},
             answer=self._answer,
         )

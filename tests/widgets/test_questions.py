@@ -132,7 +132,7 @@ def test_a_rescale_waits_for_the_next_checkpoint_if_the_user_says_so(later: bool
     lab = lab_of(app)
     for _ in range(150):
         lab.step()
-    taken = lab.look.statistics.counts["triggered"][0]
+    taken = lab.statistics.counts["triggered"][0]
     assert (int(taken), lab.look.master.epoch) == ((0, 1) if later else (1, 2))
 
 

@@ -60,12 +60,12 @@ def test_of_several_channels_that_are_held_back_one_is_let_go(explorer: Explorer
 
 def test_a_task_that_has_one_barrier_gets_the_next(two_pending: Lab) -> None:
     lab = two_pending.fork()
-    assert max(lab.look.moment().tasks["right/0"].phases) == 6
+    assert max(lab.moment().tasks["right/0"].phases) == 6
     lab.faults.freeze(1)
     target, _ = targets(lab)["right/0 has its barrier"]
     target(lab)
-    assert lab.look.moment().tasks["right/0"].phases[7] in HAS_BARRIER
-    assert {each.checkpoint_id for each in lab.look.moment().pending} == {6, 7}
+    assert lab.moment().tasks["right/0"].phases[7] in HAS_BARRIER
+    assert {each.checkpoint_id for each in lab.moment().pending} == {6, 7}
 
 
 def test_a_fork_knows_the_requests_before_it_and_no_later_ones(explorer: Explorer) -> None:
@@ -90,7 +90,7 @@ def test_a_checkpoint_tells_its_own_figures(explorer: Explorer) -> None:
         explorer.stepper.picked = f"checkpoint:{number}"
         told[number] = explorer.stepper.told["html"]
     assert "<p>aborted: 3 of 8 tasks have acknowledged; JOB_FAILOVER_REGION</p>" in told[4]
-    known = explorer.lab.look.moment().checkpoints[5]
+    known = explorer.lab.moment().checkpoints[5]
     assert f"<p>completed: 8 of 8 tasks have acknowledged, {known.size_bytes:,} bytes</p>" in told[5]
     for column in ("task", "status", "start_delay_ms", "end_to_end_ms", "checkpointed_bytes", "persisted_bytes"):
         assert column in told[5]
@@ -99,5 +99,5 @@ def test_a_checkpoint_tells_its_own_figures(explorer: Explorer) -> None:
 
 
 def test_an_explorer_is_at_the_end_of_its_run_and_waits_for_the_next_checkpoint(explorer: Explorer) -> None:
-    assert explorer.explored.end == duration(explorer.lab.look.moment().elapsed_ms)
+    assert explorer.explored.end == duration(explorer.lab.moment().elapsed_ms)
     assert explorer.controls.until.value == NEXT_CHECKPOINT

@@ -151,7 +151,7 @@ def _acknowledgement(lab: Lab) -> Target:
     """Return the action that runs until a task has sent an acknowledgement that is not yet in flight."""
 
     def in_flight(lab: Lab) -> set[str]:
-        return {each for each, message in lab.look.moment().messages.items() if message.mail == "ack"}
+        return {each for each, message in lab.moment().messages.items() if message.mail == "ack"}
 
     before = in_flight(lab)
     code = f"{AT_POSITION}  # an acknowledgement is in flight"
@@ -160,7 +160,7 @@ def _acknowledgement(lab: Lab) -> Target:
 
 def _barrier(task: str, lab: Lab) -> Target:
     def newest(lab: Lab) -> int:
-        phases = getattr(lab.look.moment().tasks.get(task), "phases", {})
+        phases = getattr(lab.moment().tasks.get(task), "phases", {})
         return max((number for number, phase in phases.items() if phase in HAS_BARRIER), default=0)
 
     before = newest(lab)

@@ -46,14 +46,14 @@ class KeyFinder:
 
 def keys_of(lab: Lab) -> Iterator[object]:
     """Yield the keys in keyed state, state by state."""
-    for table in lab.look.state().of(KEYED):
+    for table in lab.state().of(KEYED):
         yield from sorted(table.rows["key"].to_pylist(), key=repr)
 
 
 def places(lab: Lab, key: str) -> Iterator[str]:
     """Yield sentences about the location of a key. A key of any type is identified by its printed form."""
     restore = rescaling(lab)
-    for table in lab.look.state().of(KEYED):
+    for table in lab.state().of(KEYED):
         for row in table.rows.to_pylist():
             if str(row["key"]) == key:
                 value = row.get("value")

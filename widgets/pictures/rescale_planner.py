@@ -15,7 +15,7 @@ import ipywidgets
 import pyarrow as pa
 
 from kit.draw.charts.rescale_plan import RescalePlan, rescale_plan
-from kit.run.run import of_look
+from kit.hosts.lab.lab import Lab
 from kit.snapshots import state_tables
 from widgets.base.static_form import StaysInNotebook
 
@@ -40,7 +40,7 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
         before: int | None = None,
         operator: str | None = None,
     ) -> None:
-        if callable(of_look(keys, "state")):
+        if isinstance(keys, Lab):
             keys, found, most = _keys_of(keys, operator)
             before, max_parallelism = before or found, max_parallelism or most
         self.plan: RescalePlan = rescale_plan(keys, parallelism, max_parallelism, before=before)
@@ -101,7 +101,7 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
 
 def _keys_of(lab: Any, operator: str | None) -> tuple[pa.Array, int, int]:
     """Return the keys in a lab's keyed state, with the parallelism and the maximum of their operator."""
-    tables = [each for each in lab.look.state().of(state_tables.KEYED) if operator in (None, each.operator)]
+    tables = [each for each in lab.state().of(state_tables.KEYED) if operator in (None, each.operator)]
     tables = [each for each in tables if each.rows.num_rows]
     if not tables:
         named = "" if operator is None else f" of {operator!r}"

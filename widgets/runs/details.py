@@ -138,13 +138,13 @@ def _with_arrows(text: str) -> str:
 
 def _state_html(lab: Lab, name: str) -> str:
     try:
-        return f"<h4>What it holds</h4>{tables_html(lab.look.state(name), MOST_ROWS, name if '/' in name else '')}"
+        return f"<h4>What it holds</h4>{tables_html(lab.state(name), MOST_ROWS, name if '/' in name else '')}"
     except LabError as error:
         return f'<p class="kit-quiet">{escape(str(error))}</p>'
 
 
 def _queue_html(lab: Lab, channel: int) -> str:
-    queue = lab.look.queue(channel).drop(columns=["task", "source", "channel"]).dropna(axis="columns", how="all")
+    queue = lab.queue(channel).drop(columns=["task", "source", "channel"]).dropna(axis="columns", how="all")
     if not len(queue):
         return "<h4>What is in it</h4><p>Nothing.</p>"
     return f"<h4>What is in it, first in the queue first</h4>{frame_html(queue, MOST_ROWS)}"
@@ -162,7 +162,7 @@ def _checkpoint_html(explored: ExploredRun, checkpoint_id: int) -> str:
         return head
     wanted = ["task", "status", "start_delay_ms", "alignment_ms", "sync_ms", "async_ms", "end_to_end_ms"]
     wanted += ["checkpointed_bytes", "persisted_bytes"]
-    return head + frame_html(lab.look.statistics.subtasks(checkpoint_id)[wanted], MOST_ROWS)
+    return head + frame_html(lab.statistics.subtasks(checkpoint_id)[wanted], MOST_ROWS)
 
 
 # --- what would be ----------------------------------------------------------------------------------------------------
@@ -179,19 +179,19 @@ def what_if(lab: Lab, worker: int) -> Iterator[str]:
     other = lab.fork()
     other.faults.kill(worker)
     other.scheduler = Adversarial("turn")  # no source reads before all tasks are back
-    pending = [each.checkpoint_id for each in lab.look.moment().pending]
+    pending = [each.checkpoint_id for each in lab.moment().pending]
     try:
         other.run_until(record="AllTasksRunning")
     except LabError as error:
         yield from _for_good(lab, other, str(error).splitlines()[0])
         return
-    restored = other.look.moment().restores[-1:]
+    restored = other.moment().restores[-1:]
     back = f"checkpoint {restored[0].checkpoint_id}" if restored else "the beginning, because no checkpoint is complete"
     yield f"All tasks would restart from {back}."
     for each in pending:
         yield f"Checkpoint {each}, which is pending, would be lost."
     yield from _read_again(lab, other)
-    for table in lab.look.state().of(STAGED):
+    for table in lab.state().of(STAGED):
         rows = table.to_pandas()
         thrown = int(rows.loc[rows["final"] == "", "rows"].sum()) if len(rows) else 0
         if thrown:
@@ -230,7 +230,7 @@ def _read_again(lab: Lab, other: Lab) -> Iterator[str]:
 def _positions(lab: Lab) -> dict[tuple[str, str], int]:
     return {
         (row["task"], row["split"]): int(row["position"])
-        for table in lab.look.state().of(SOURCE)
+        for table in lab.state().of(SOURCE)
         for row in table.rows.to_pylist()
     }
 

@@ -126,11 +126,8 @@ JOB: Mapping[str, str] = {
     **dict.fromkeys(("trigger_savepoint", "take_savepoint"), "write job.savepoint()"),
     **dict.fromkeys(("set_parallelism", "scale"), "write job.rescale(3)"),
     **dict.fromkeys(("get_job_status", "state", "is_running", "isActive"), "read job.status"),
-    **dict.fromkeys(
-        ("metrics", "lastProgress", "recentProgress", "progress"), "job.look.meters() has rates and counts"
-    ),
-    "meters": "job.look.meters() has rates and counts",
-    **{name: f"it is job.look.{name}" for name in ("answer", "restores", "stages", "statistics", "summary", "workers")},
+    **dict.fromkeys(("lastProgress", "recentProgress", "progress"), "job.meters() has rates and counts"),
+    **{name: f"it is job.look.{name}" for name in ("answer", "restores", "stages", "summary", "workers")},
     **dict.fromkeys(("toDF", "to_df", "to_dataframe", "table"), "write job.to_spark('name of the sink')"),
     "kill_worker": "job.faults.kill(0) kills worker 0",
     **dict.fromkeys(("exception", "get_exception"), "read job.error"),

@@ -32,7 +32,7 @@ def completed(*ids: int) -> Check:
     """Return a check that these checkpoints are complete."""
 
     def check(lab: Lab) -> Verdict:
-        known = lab.look.moment().checkpoints
+        known = lab.moment().checkpoints
         for each in ids:
             if each not in known or known[each].status != COMPLETED:
                 return Verdict(False, f"Checkpoint {each} {_now(lab, each)}.")
@@ -45,7 +45,7 @@ def aborted(reason: str, words: str, checkpoint_id: int | None = None) -> Check:
     """Return a check that a checkpoint was aborted for this reason."""
 
     def check(lab: Lab) -> Verdict:
-        for each in lab.look.moment().checkpoints.values():
+        for each in lab.moment().checkpoints.values():
             if each.status == ABORTED and each.reason == reason and checkpoint_id in (None, each.checkpoint_id):
                 return Verdict(True, f"Checkpoint {each.checkpoint_id} was aborted: {words}.")
         if checkpoint_id is not None:
@@ -57,7 +57,7 @@ def aborted(reason: str, words: str, checkpoint_id: int | None = None) -> Check:
 
 def later_completed(lab: Lab) -> Verdict:
     """Check that a checkpoint completed after one was aborted."""
-    known = lab.look.moment().checkpoints.values()
+    known = lab.moment().checkpoints.values()
     lost = min((each.checkpoint_id for each in known if each.status == ABORTED), default=None)
     later = [each.checkpoint_id for each in known if each.status == COMPLETED and each.checkpoint_id > (lost or 0)]
     if lost is None or not later:
@@ -93,7 +93,7 @@ def counted_twice(lab: Lab) -> Verdict:
 
 def records_wait_behind_a_barrier(lab: Lab) -> Verdict:
     """Check that two buffers are in a blocked channel, behind the barrier that blocked it."""
-    blocked = [each for each in lab.look.moment().channels.values() if each.blocked]
+    blocked = [each for each in lab.moment().channels.values() if each.blocked]
     for channel in blocked:
         count = sum(item.kind == "buffer" for item in channel.arrived)
         if count > 1:
@@ -105,9 +105,9 @@ def records_wait_behind_a_barrier(lab: Lab) -> Verdict:
 
 def in_flight_data_is_stored(lab: Lab) -> Verdict:
     """Check that a complete checkpoint contains in-flight data."""
-    done = [each.checkpoint_id for each in lab.look.moment().checkpoints.values() if each.status == COMPLETED]
+    done = [each.checkpoint_id for each in lab.moment().checkpoints.values() if each.status == COMPLETED]
     for each in done:
-        size = int(lab.look.statistics.subtasks(each)["persisted_bytes"].sum())
+        size = int(lab.statistics.subtasks(each)["persisted_bytes"].sum())
         if size:
             return Verdict(True, f"Checkpoint {each} contains {size:,} bytes of in-flight data.")
     return Verdict(False, "A checkpoint is complete, without in-flight data." if done else "No checkpoint is complete.")
@@ -117,7 +117,7 @@ def restored(checkpoint_id: int) -> Check:
     """Return a check that all tasks run again after a restore from this checkpoint."""
 
     def check(lab: Lab) -> Verdict:
-        moment = lab.look.moment()
+        moment = lab.moment()
         if not any(each.checkpoint_id == checkpoint_id for each in moment.restores):
             return Verdict(False, f"Nothing was restored from checkpoint {checkpoint_id} yet.")
         if not all(each.state == "RUNNING" for each in moment.tasks.values()):
@@ -144,7 +144,7 @@ def late_acknowledgement(lab: Lab) -> Verdict:
 
 def published_later(lab: Lab) -> Verdict:
     """Check that a task which missed a notification published its output with a later checkpoint."""
-    tasks = lab.look.moment().tasks
+    tasks = lab.moment().tasks
     for record in lab.trace:
         if record.kind != LOST or record.data["message"] != RecordKind.NOTIFY_CHECKPOINT_COMPLETE:
             continue
@@ -168,7 +168,7 @@ def parallelism(vertex: str, wanted: int) -> Check:
 
 
 def _now(lab: Lab, checkpoint_id: int) -> str:
-    known = lab.look.moment().checkpoints.get(checkpoint_id)
+    known = lab.moment().checkpoints.get(checkpoint_id)
     if known is None:
         return "has not begun"
     if known.status == PENDING:

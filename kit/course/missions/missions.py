@@ -39,8 +39,8 @@ COMPLETE_1, COMPLETE_2 = call("run_until", checkpoint=1), call("run_until", chec
 ABORTED = call("run_until", record="CheckpointAborted")
 TO_THE_END = call("run_until", ended=True)
 ACKNOWLEDGED = until(
-    "any(each.mail == 'ack' for each in lab.look.moment().messages.values())",
-    lambda lab: any(each.mail == "ack" for each in lab.look.moment().messages.values()),
+    "any(each.mail == 'ack' for each in lab.moment().messages.values())",
+    lambda lab: any(each.mail == "ack" for each in lab.moment().messages.values()),
 )
 
 _ALL = (
@@ -122,8 +122,8 @@ _ALL = (
             hold_back("receive letters/1 sums/0"),
             TRIGGER,
             until(
-                "any(each.blocked and len(each.arrived) > 1 for each in lab.look.moment().channels.values())",
-                lambda lab: any(each.blocked and len(each.arrived) > 1 for each in lab.look.moment().channels.values()),
+                "any(each.blocked and len(each.arrived) > 1 for each in lab.moment().channels.values())",
+                lambda lab: any(each.blocked and len(each.arrived) > 1 for each in lab.moment().channels.values()),
             ),
         ),
         {"rows": 40},
@@ -192,8 +192,8 @@ _ALL = (
             call("faults.lose", "NotifyCheckpointComplete sums/1"),
             TRIGGER,
             until(
-                "lab.look.moment().tasks['sums/1'].published == 2",
-                lambda lab: lab.look.moment().tasks["sums/1"].published == 2,
+                "lab.moment().tasks['sums/1'].published == 2",
+                lambda lab: lab.moment().tasks["sums/1"].published == 2,
             ),
         ),
         {"rows": 40},

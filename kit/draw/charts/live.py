@@ -66,9 +66,9 @@ def look(job: Any, checkpoint: int | None = None, story: Story | None = None, lo
 
     Raises TypeError if `job` is not a SparkJob.
     """
-    if not callable(getattr(getattr(job, "look", None), "meters", None)):
+    if not callable(getattr(job, "meters", None)):
         raise TypeError(f"{job!r} is a {type(job).__name__}; a SparkJob can be watched while it runs")
-    statistics = job.look.statistics
+    statistics = job.statistics
     history = statistics.history
     ids = history["id"].tolist()
     if checkpoint not in ids:
@@ -77,7 +77,7 @@ def look(job: Any, checkpoint: int | None = None, story: Story | None = None, lo
     return Live(
         job.look.summary(),
         job.error,
-        job.look.meters(),
+        job.meters(),
         history.head(HISTORY),
         checkpoint,
         None if checkpoint is None else statistics.subtasks(checkpoint),
@@ -85,7 +85,7 @@ def look(job: Any, checkpoint: int | None = None, story: Story | None = None, lo
         trace[0].at_ms if len(trace) else 0,
         {vertex.name: vertex.input_vertices for vertex in job.job.vertices},
         tuple(log),
-        job.look.metrics(),
+        job.metrics(),
     )
 
 
@@ -96,7 +96,7 @@ class Live:
     summary: dict[str, Any]
     error: str
     meters: pd.DataFrame
-    """One row per subtask: see `job.look.meters`."""
+    """One row per subtask: see `job.meters`."""
     history: pd.DataFrame
     """The newest checkpoints, newest first: see `CheckpointStatistics.history`."""
     checkpoint: int | None
@@ -213,7 +213,7 @@ class Live:
         told = {row["task"]: _told(row, is_over=is_over) for row in rows}
         drawn = "".join(row_html(task, spans[task], 0, until_ms, told[task]) for task in told)
         more = len(self.subtasks) - len(rows)
-        rest = f"job.look.statistics.subtasks({self.checkpoint})"
+        rest = f"job.statistics.subtasks({self.checkpoint})"
         left = f'<p class="quiet">and {more} subtasks more: {rest}</p>' if more else ""
         legend = legend_html(span for each in spans.values() for span in each)
         return (

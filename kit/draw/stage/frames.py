@@ -110,7 +110,7 @@ def frames(run: Any) -> list[Frame]:
 
 def present_frame(lab: Any) -> Frame:
     """Return the last frame of a lab. Its present moment is known, so only its last records are read."""
-    run, moment = run_of(lab), lab.look.moment()
+    run, moment = run_of(lab), lab.moment()
     stage = stage_for(run.stages, moment.epoch)
     if moment.record is None:
         return Frame(moment, stage)

@@ -49,6 +49,7 @@ from kit.hosts.lab.failures import for_the_lab, job_failed, why_not_restarted
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.fault_verbs import Faults
 from kit.hosts.lab.interrupts import interrupts_deferred
+from kit.hosts.lab.live_state import queue_table, state_tables
 from kit.hosts.lab.look import Look
 from kit.hosts.lab.opening import checked_choice, checked_seed, job_graph, open_edge, run_name
 from kit.hosts.lab.past import Past
@@ -64,6 +65,10 @@ from kit.hosts.lab.world.keyframes import Keyframes
 from kit.hosts.lab.world.schedulers import Enabled, Random, Scheduler, checked_scheduler
 from kit.hosts.lab.world.world import World
 from kit.machines.coordinator.master_hooks import MasterHook
+from kit.run.metrics import metrics_table, state_bytes_of
+from kit.run.moments.job_state import Moment
+from kit.run.statistics import CheckpointStatistics
+from kit.snapshots.state_tables import StateTables
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.graph.parallelism import parallelism_of
@@ -252,7 +257,7 @@ class Lab(Asking):
 
     @property
     def look(self) -> Look:
-        """The rest of the lab's state: `lab.look.state()`, `.queue(0)`, `.statistics`, `.svg()`, `.tasks`, ..."""
+        """What is asked more rarely: `lab.look.tasks`, `.files`, `.waiting()`, `.why_not(...)`, `.svg()`, ..."""
         return Look(self)
 
     @property
@@ -284,6 +289,49 @@ class Lab(Asking):
     def checkpoints(self) -> pd.DataFrame:
         """Return one row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         return self._world.master.checkpoints.statistics.to_pandas()
+
+    def state(self, task: str | None = None, *, position: int | None = None) -> StateTables:
+        """Return the present state of the tasks as tables: keyed state, windows, timers, operator state by its mode,
+        source positions, unpublished output, in-flight data.
+
+        `task` is one task (`sums/1`) or a vertex (`sums`). `lab.state()["totals"]` is the DataFrame of one state.
+        With `position`, it is the state after that step; the lab itself does not move.
+
+        Raises LabError for an unknown task or position.
+        """
+        here = position is None or position == self.position
+        return state_tables(self._world if here else self._world_at(position or 0), task)
+
+    def queue(self, channel: int | str) -> pd.DataFrame:
+        """Return the present contents of a channel, the next to be taken first, a row per record.
+
+        The columns are task, source, channel, place (where it waits), element (its number in the queue), kind,
+        checkpoint_id and timestamp_ms (of a barrier or watermark), bytes, record. `channel` is a number, or
+        "left/0 -> sums/0".
+
+        Raises LabError for an unknown channel.
+        """
+        return queue_table(self._world, channel).to_pandas()
+
+    def metrics(self) -> pd.DataFrame:
+        """Return the metrics of each operator in the present epoch, or in the last one that ended. See
+        `job.metrics`.
+
+        There is one row per metric: operator, subtask, metric, value, own (True if the user's function keeps it).
+        """
+        world = self._world
+        return metrics_table(world.metrics, state_bytes_of(world.master), world.master)
+
+    @property
+    def statistics(self) -> CheckpointStatistics:
+        """The checkpoint statistics that Flink's UI shows, and more: `.counts`, `.history`, `.subtasks(3)`."""
+        world = self._world
+        snapshot = world.master.checkpoints.statistics.snapshot()
+        return CheckpointStatistics(snapshot, world.job, world.trace, world.late_rows)
+
+    def moment(self) -> Moment:
+        """Return the present moment, for pictures. The first call reads the whole run, later ones only what is new."""
+        return self._read().now()
 
     @named_by(InALab)
     def why(self, about: object = None, **named: Unpack[InALab]) -> Why:

@@ -11,24 +11,18 @@ from kit.files.memory import MemoryFiles
 from kit.hosts.lab import refusals
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.errors import MOST_NAMED, LabError, LabJobFailedError, said, whole_number
-from kit.hosts.lab.live_state import queue_table, state_tables
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.hosts.lab.world.world import World
 from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
-from kit.run.metrics import metrics_table, state_bytes_of
-from kit.run.moments.job_state import Moment
 from kit.run.redistribution import restores_table
 from kit.run.run import run_of
 from kit.run.stage import Stage
-from kit.run.statistics import CheckpointStatistics
-from kit.snapshots.state_tables import StateTables
 from kit.stream.operators.windows.late_rows import late_rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kit.run.reading import Reading
     from kit.why.answer import Why
     from kit.why.evidence import Evidence
 
@@ -50,14 +44,7 @@ class Looked(Protocol):
     @property
     def trace(self) -> Trace: ...
 
-    @property
-    def position(self) -> int: ...
-
-    def _read(self) -> Reading: ...
-
     def _known(self) -> Evidence: ...
-
-    def _world_at(self, position: int) -> World: ...
 
     def _validate(self) -> None: ...
 
@@ -68,30 +55,7 @@ class Look:
     def __init__(self, lab: Looked) -> None:
         self._lab = lab
 
-    # --- state and machines ---------------------------------------------------------------------------------------
-
-    def state(self, task: str | None = None, *, position: int | None = None) -> StateTables:
-        """Return the present state of the tasks as tables: keyed state, windows, timers, operator state by its mode,
-        source positions, unpublished output, in-flight data.
-
-        `task` is one task (`sums/1`) or a vertex (`sums`). `lab.look.state()["totals"]` is the DataFrame of one state.
-        With `position`, it is the state after that step; the lab itself does not move.
-
-        Raises LabError for an unknown task or position.
-        """
-        here = position is None or position == self._lab.position
-        return state_tables(self._lab._world if here else self._lab._world_at(position or 0), task)
-
-    def queue(self, channel: int | str) -> pd.DataFrame:
-        """Return the present contents of a channel, the next to be taken first, a row per record.
-
-        The columns are task, source, channel, place (where it waits), element (its number in the queue), kind,
-        checkpoint_id and timestamp_ms (of a barrier or watermark), bytes, record. `channel` is a number, or
-        "left/0 -> sums/0".
-
-        Raises LabError for an unknown channel.
-        """
-        return queue_table(self._lab._world, channel).to_pandas()
+    # --- machines and files ---------------------------------------------------------------------------------------
 
     @property
     def master(self) -> JobMaster:
@@ -120,15 +84,6 @@ class Look:
         """
         return late_rows_of(self._lab._world.late_rows.values())
 
-    def metrics(self) -> pd.DataFrame:
-        """Return the metrics of each operator in the present epoch, or in the last one that ended. See
-        `job.look.metrics`.
-
-        There is one row per metric: operator, subtask, metric, value, own (True if the user's function keeps it).
-        """
-        world = self._lab._world
-        return metrics_table(world.metrics, state_bytes_of(world.master), world.master)
-
     # --- checkpoints and requests ---------------------------------------------------------------------------------
 
     def answer(self, request: int) -> str | None:
@@ -150,13 +105,6 @@ class Look:
     def restores(self) -> pd.DataFrame:
         """Return the state that each restore assigned: one row per epoch, task, operator and kind of state."""
         return restores_table(self._lab.trace)
-
-    @property
-    def statistics(self) -> CheckpointStatistics:
-        """The checkpoint statistics that Flink's UI shows, and more: `.counts`, `.history`, `.subtasks(3)`."""
-        world = self._lab._world
-        snapshot = world.master.checkpoints.statistics.snapshot()
-        return CheckpointStatistics(snapshot, world.job, world.trace, world.late_rows)
 
     # --- what may not happen --------------------------------------------------------------------------------------
 
@@ -206,10 +154,6 @@ class Look:
     def stages(self) -> list[Stage]:
         """The shape of each epoch so far, for pictures."""
         return list(run_of(self._lab).known)
-
-    def moment(self) -> Moment:
-        """Return the present moment, for pictures. The first call reads the whole run, later ones only what is new."""
-        return self._lab._read().now()
 
     def svg(self) -> Picture:
         """Return a picture of the present moment, with the last step in words."""

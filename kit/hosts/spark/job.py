@@ -76,6 +76,8 @@ from kit.hosts.spark.started_jobs import StartedJob, remember, started
 from kit.hosts.spark.temporary import remove_directory, temporary_directory
 from kit.machines.coordinator.master_hooks import MasterHook
 from kit.machines.job.errors import JobFailedError
+from kit.run.metrics import metrics_table, state_bytes_of
+from kit.run.statistics import CheckpointStatistics
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.graph.parallelism import parallelism_of
@@ -618,6 +620,48 @@ class SparkJob(Asking):
         with self._driver.lock:
             return self._driver.master.checkpoints.statistics.to_pandas()
 
+    @property
+    def statistics(self) -> CheckpointStatistics:
+        """The checkpoint statistics that Flink's web UI shows, and more: `.counts`, `.history`, `.subtasks(3)`."""
+        with self._driver.lock:
+            snapshot = self._driver.master.checkpoints.statistics.snapshot()
+            late_rows = self._driver.slots.meters.late_rows
+            return CheckpointStatistics(snapshot, self._driver.master.job, self._driver.trace[:], late_rows)
+
+    def meters(self) -> pd.DataFrame:
+        """Return the meters of each subtask, one row per subtask, as reported at most a quarter of a second ago.
+
+        - task, records_in and records_out: of this epoch; a source's records are those it read
+        - late_rows_dropped
+        - watermark_ms: the last watermark sent; behind_ms: how far it is behind the clock. Both are missing before the
+          first watermark and after the end
+        - state_entries: keys, or keys and windows, of all states
+        - state_bytes: of its state in the latest complete checkpoint
+        - records_in_per_s, records_out_per_s
+        - busy_ms_per_s, backpressured_ms_per_s, idle_ms_per_s: together 1000
+        - sample: a row that it sent, or, if it sends none, a row that it received
+
+        Rates cover about the last second and are missing before the second reading.
+
+        Follows Flink's `TaskIOMetricGroup`.
+        """
+        with self._driver.lock:
+            meters, sizes = self._driver.slots.meters, state_bytes_of(self._driver.master)
+            return meters.to_pandas([vertex.name for vertex in self.job.vertices], self._driver.now(), sizes)
+
+    def metrics(self) -> pd.DataFrame:
+        """Return the metrics of each operator, one row per metric, as reported at most a quarter of a second ago.
+
+        The columns are operator, subtask, metric, value and own: True if the user's function keeps the metric
+        (`kit.stream.operators.metrics`). The kit's metrics are input_watermark_ms (with several inputs also
+        input_1_watermark_ms and so on), output_watermark_ms, state_entries, state_bytes, late_rows_dropped, and
+        splits_left of a source, for all its subtasks together.
+        """
+        with self._driver.lock:
+            master = self._driver.master
+            read = self._driver.slots.meters.operators([vertex.name for vertex in self.job.vertices])
+            return metrics_table(read, state_bytes_of(master), master)
+
     def output(self, sink: str = "") -> pd.DataFrame:
         """Return all rows that a sink has committed so far.
 
@@ -646,8 +690,8 @@ class SparkJob(Asking):
 
     @property
     def look(self) -> SparkLook:
-        """Further information on the job: `job.look.meters()`, `.workers()`, `.statistics`, `.restores()`, ..."""
-        return SparkLook(self.job, self._driver, self._asked)
+        """What is asked more rarely: `job.look.workers()`, `.restores()`, `.summary()`, `.answer(request)`, ..."""
+        return SparkLook(self._driver, self._asked)
 
     @property
     def faults(self) -> SparkFaults:

@@ -64,7 +64,7 @@ class JobLog:
             logger.warning("job %s waits for slots: %s", name, self._master.rescaling.slots_said)
 
     def rows_dropped(self, late: Mapping[str, int]) -> None:
-        """Log, once for each operator, that it drops late rows; `job.look.meters()` has the current numbers."""
+        """Log, once for each operator, that it drops late rows; `job.meters()` has the current numbers."""
         for operator in late.keys() - self._droppers:
             self._droppers.add(operator)
             logger.warning("job %s: %s", self._master.job.name, late_rows_said(operator, late[operator]))

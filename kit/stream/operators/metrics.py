@@ -14,7 +14,7 @@ A function gets them from its context, mostly in `open`, and updates them as row
                 self.rejected.inc()
 
 Each subtask has its own. Checkpoints do not contain them, so they start at zero in each epoch, as in Flink.
-`job.look.metrics()` and `lab.look.metrics()` show them, with those of the kit.
+`job.metrics()` and `lab.metrics()` show them, with those of the kit.
 
 Follows Flink's `MetricGroup`, `Counter`, `Gauge`, `Meter` and `Histogram`.
 """

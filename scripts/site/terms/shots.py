@@ -75,7 +75,7 @@ def _moment(scenario: str, block: int) -> tuple[Layout, Scene, str]:
     opened = open_scenario(scenario)
     for _ in range(block):
         opened.next()
-    stage, moment = opened.lab.look.stages[-1], opened.lab.look.moment()
+    stage, moment = opened.lab.look.stages[-1], opened.lab.moment()
     layout = picture_layout(stage)
     return layout, scene(layout, moment), words_of(stage, moment).what
 

@@ -121,7 +121,7 @@ def test_a_job_on_spark_counts_and_logs_them(caplog: pytest.LogCaptureFixture) -
         kept = int(job.output("out")["n"].sum())
         dropped = len(ROWS) - kept
         assert 0 < dropped <= 3  # batches that wait for a worker are joined, and a watermark follows them all
-        assert int(job.look.meters()["late_rows_dropped"].sum()) == dropped
+        assert int(job.meters()["late_rows_dropped"].sum()) == dropped
         said = f"{dropped} late row{'s' * (dropped > 1)} dropped"
         assert said in look(job)._repr_html_()
         assert repr(job) == f"SparkJob(counting, FINISHED, epoch 1, {said})"

@@ -79,10 +79,10 @@ def check_own(table: Any) -> None:
 
 def test_a_lab_shows_the_metrics_of_functions_and_operators() -> None:
     lab = Lab(environment())
-    lab.run_until(lambda lab: sum(values(lab.look.metrics(), "counted", "state_entries")) == 3)
-    lab.run_until(lambda lab: sum(values(lab.look.metrics(), "counted", "state_bytes")) > 0)
+    lab.run_until(lambda lab: sum(values(lab.metrics(), "counted", "state_entries")) == 3)
+    lab.run_until(lambda lab: sum(values(lab.metrics(), "counted", "state_bytes")) > 0)
     lab.run()
-    table = lab.look.metrics()
+    table = lab.metrics()
     check_own(table)
     assert values(table, "sessions", "late_rows_dropped") == [0, 0]
     assert values(table, "rows", "splits_left") == [0]
@@ -90,9 +90,9 @@ def test_a_lab_shows_the_metrics_of_functions_and_operators() -> None:
 
 def test_watermarks_are_those_that_came_and_those_that_were_handed_on() -> None:
     lab = Lab(environment(parallelism=1))
-    assert values(lab.look.metrics(), "sessions", "input_watermark_ms") == []
-    lab.run_until(lambda lab: any(values(lab.look.metrics(), "sessions", "input_watermark_ms")))
-    table = lab.look.metrics()
+    assert values(lab.metrics(), "sessions", "input_watermark_ms") == []
+    lab.run_until(lambda lab: any(values(lab.metrics(), "sessions", "input_watermark_ms")))
+    table = lab.metrics()
     (made,) = values(table, "timestamps", "output_watermark_ms")
     (came,) = values(table, "sessions", "input_watermark_ms")
     assert NOW - 501 <= came <= made <= NOW + 29_000 - 501
@@ -109,8 +109,8 @@ def test_each_input_has_a_watermark_of_its_own() -> None:
     joined = left.key_by("key").interval_join(right.key_by("key")).between(0, 1_000).join()
     joined.uid("joined").name("joined").sink_to(CollectSink(), uid="out")
     lab = Lab(env)
-    lab.run_until(lambda lab: any(values(lab.look.metrics(), "joined", "input_watermark_ms")))
-    table = lab.look.metrics()
+    lab.run_until(lambda lab: any(values(lab.metrics(), "joined", "input_watermark_ms")))
+    table = lab.metrics()
     both = [values(table, "joined", f"input_{number}_watermark_ms")[0] for number in (1, 2)]
     assert values(table, "joined", "input_watermark_ms") == [min(both)]
     assert both[0] < both[1]
@@ -123,21 +123,21 @@ def test_a_task_that_was_restored_as_finished_has_no_operators_and_no_metrics() 
 
 def test_going_back_goes_back_in_the_metrics_too() -> None:
     lab = Lab(environment(parallelism=1))
-    lab.run_until(lambda lab: sum(values(lab.look.metrics(), "counted", "rows")) >= 4)
-    here, before = lab.position, values(lab.look.metrics(), "counted", "keys")
+    lab.run_until(lambda lab: sum(values(lab.metrics(), "counted", "rows")) >= 4)
+    here, before = lab.position, values(lab.metrics(), "counted", "keys")
     lab.run()
-    check_own(lab.look.metrics())
+    check_own(lab.metrics())
     lab.back(lab.position - here)
-    assert values(lab.look.metrics(), "counted", "keys") == before
-    assert values(lab.look.metrics(), "counted", "rows")[0] < 30
+    assert values(lab.metrics(), "counted", "keys") == before
+    assert values(lab.metrics(), "counted", "rows")[0] < 30
 
 
 def test_a_job_on_spark_shows_the_same() -> None:
     with SparkJob(environment(), launch=ThreadGang) as job:
         job.start()
         assert job.wait() == "FINISHED"
-        check_own(job.look.metrics())
-        meters = job.look.meters()
+        check_own(job.metrics())
+        meters = job.meters()
         live = look(job)
     assert meters["state_entries"].sum() == 0, "tasks that have ended have no state"
     assert meters["behind_ms"].isna().all(), "event time has ended"
@@ -160,8 +160,8 @@ def test_functions_of_other_kinds_have_metrics() -> None:
     rows.key_by("key").process_batches(Batches).uid("batches").name("batches").sink_to(CollectSink("two"), uid="two")
     lab = Lab(env)
     lab.run()
-    assert values(lab.look.metrics(), "rowwise", "rows") == [60]
-    assert values(lab.look.metrics(), "batches", "at.n") == [30]
+    assert values(lab.metrics(), "rowwise", "rows") == [60]
+    assert values(lab.metrics(), "batches", "at.n") == [30]
 
 
 def test_a_histogram_tells_of_the_newest_values() -> None:

@@ -9,9 +9,9 @@ from kit.hosts.lab import Lab, ready_job
 
 VERBS = {"step", "run", "run_until", "wait_until", "back", "goto", "fork", "replay"}
 ASKS = {"trigger_checkpoint", "savepoint", "dispose_savepoint", "rescale", "stop", "cancel"}
-SHOWS = {"output", "checkpoints", "show", "why", "status", "ended", "error", "trace", "job"}
+SHOWS = {"output", "checkpoints", "show", "why", "status", "ended", "error", "trace", "job", "statistics", "metrics"}
 GROUPS = {"faults", "look"}
-OF_A_LAB = {"enabled", "position", "scheduler", "past", "follow"}
+OF_A_LAB = {"enabled", "position", "scheduler", "past", "follow", "state", "queue", "moment"}
 
 
 def public(thing: object) -> set[str]:
@@ -27,13 +27,13 @@ def lab() -> Lab:
 
 def test_a_lab_has_everyday_names_and_groups(lab: Lab) -> None:
     assert public(lab) == VERBS | ASKS | SHOWS | GROUPS | OF_A_LAB
-    assert len(public(lab)) <= 30
+    assert len(public(lab)) <= 35
 
 
 def test_a_job_on_spark_answers_to_the_same_names() -> None:
     job = SparkJob(ready_job("keyed-sum"))
     assert public(job) >= ASKS | SHOWS | GROUPS
-    assert {"answer", "restores", "stages", "statistics"} <= public(job.look) & public(Lab.look.fget(Lab))  # type: ignore[attr-defined]
+    assert {"answer", "restores", "stages"} <= public(job.look) & public(Lab.look.fget(Lab))  # type: ignore[attr-defined]
     assert public(job.faults) == {"kill"}
 
 
@@ -41,7 +41,7 @@ def test_a_job_on_spark_answers_to_the_same_names() -> None:
     ("name", "sign"),
     [
         ("kill", "it is lab.faults.kill"),
-        ("state", "it is lab.look.state"),
+        ("tasks", "it is lab.look.tasks"),
         ("actions", "it is lab.past.actions"),
         ("finished", "read lab.ended"),
         ("scenario", "write open_scenario"),

@@ -22,7 +22,7 @@ def _lab(name: str, seed: int = 1, **settings: object) -> Lab:
 
 
 def _rows(lab: Lab, kind: str, task: str | None = None) -> list[dict[str, Any]]:
-    return [row for table in lab.look.state(task).of(kind) for row in table.rows.to_pylist()]
+    return [row for table in lab.state(task).of(kind) for row in table.rows.to_pylist()]
 
 
 def test_what_was_read_is_in_state_or_under_way() -> None:
@@ -42,7 +42,7 @@ def test_what_was_read_is_in_state_or_under_way() -> None:
 def test_columns_keep_their_arrow_types() -> None:
     lab = lab_of()
     lab.run_until(checkpoint=2)
-    types = lab.look.state()["totals"].dtypes
+    types = lab.state()["totals"].dtypes
     assert types["key"] == pd.ArrowDtype(pa.string())
     assert types["value"] == pd.ArrowDtype(pa.struct([("total", pa.int64())]))
 
@@ -50,18 +50,18 @@ def test_columns_keep_their_arrow_types() -> None:
 def test_an_earlier_position_shows_what_was_held_then() -> None:
     lab = lab_of()
     lab.run_until(checkpoint=1)
-    position, then = lab.position, lab.look.state().to_pandas()
+    position, then = lab.position, lab.state().to_pandas()
     lab.run_until(checkpoint=2)
-    now = lab.look.state("totals")["totals"]
-    pd.testing.assert_frame_equal(lab.look.state(position=position).to_pandas(), then)
-    pd.testing.assert_frame_equal(lab.look.state("totals")["totals"], now)
+    now = lab.state("totals")["totals"]
+    pd.testing.assert_frame_equal(lab.state(position=position).to_pandas(), then)
+    pd.testing.assert_frame_equal(lab.state("totals")["totals"], now)
     assert lab.position > position
 
 
 def test_the_long_table_says_what_each_row_is() -> None:
     lab = lab_of()
-    lab.run_until(lambda lab: lab.look.state().of(IN_FLIGHT))
-    rows = lab.look.state().to_pandas()
+    lab.run_until(lambda lab: lab.state().of(IN_FLIGHT))
+    rows = lab.state().to_pandas()
     assert set(rows["kind"]) <= set(KINDS)
     assert {"Buffer"} <= {value["kind"] for value in rows[rows["kind"] == IN_FLIGHT]["value"]}
 
@@ -69,7 +69,7 @@ def test_the_long_table_says_what_each_row_is() -> None:
 def test_windows_have_bounds_and_timers() -> None:
     lab = _lab("windows")
     lab.run_until(lambda lab: len(_rows(lab, WINDOWS)) > 2)
-    tables = lab.look.state("windows")
+    tables = lab.state("windows")
     windows = tables["windows.windows"]
     (timers,) = tables.of(TIMERS)
     assert set(windows["end_ms"] - windows["start_ms"]) == {WINDOW_MS}
@@ -122,26 +122,26 @@ def _runs(task: StreamTask) -> bool:
 def test_a_channel_record_by_record_and_where_each_waits() -> None:
     lab = lab_of(rows=60)
     world = lab._world
-    lab.run_until(lambda lab: len(world.queued(0)) > 1 and len(lab.look.queue(0)) > len(world.queued(0)))
-    queue = lab.look.queue(0)
+    lab.run_until(lambda lab: len(world.queued(0)) > 1 and len(lab.queue(0)) > len(world.queued(0)))
+    queue = lab.queue(0)
     on_wire = queue[queue.place == "on the wire"]
     assert len(on_wire) == len(world.queued(0))
     numbers = [row["n"] for row in queue.record.dropna()]
     assert numbers == sorted(numbers), "the oldest is first"
     assert set(queue.source) == {"letters/0"}
-    assert lab.look.queue("letters/0->totals/0").equals(queue), "a channel has a name as well"
+    assert lab.queue("letters/0->totals/0").equals(queue), "a channel has a name as well"
     with pytest.raises(LabError, match=r"did you mean .*letters/0 -> totals/0"):
-        lab.look.queue("letters -> totals/0")
+        lab.queue("letters -> totals/0")
 
 
 def test_what_there_is_not_is_named() -> None:
     lab = lab_of()
     lab.run_until(checkpoint=1)
     with pytest.raises(LabError, match="totals"):
-        lab.look.state("total")
+        lab.state("total")
     with pytest.raises(LabError, match="there are 4"):
-        lab.look.queue(99)
+        lab.queue(99)
     with pytest.raises(KeyError, match="totals"):
-        lab.look.state()["sums"]
-    assert "8 rows" in lab.look.state()._repr_html_()
-    assert repr(lab.look.state("totals")).startswith("StateTables(State of totals")
+        lab.state()["sums"]
+    assert "8 rows" in lab.state()._repr_html_()
+    assert repr(lab.state("totals")).startswith("StateTables(State of totals")

@@ -34,7 +34,7 @@ def test_all_kinds_come_back_after_a_failure() -> None:
     assert all(isinstance(each, EveryKind) for each in functions)
     assert sum(each.seen for each in functions) == seen > 0
     carriers = {carrier for each in functions for of_group in each.carriers.values() for carrier in of_group}
-    assert carriers == set(lab.look.state()["delay"]["key"])
+    assert carriers == set(lab.state()["delay"]["key"])
     lab.run()
     undisturbed = Lab(ready_job("every-kind"), seed=1)
     undisturbed.run()

@@ -141,13 +141,13 @@ def test_the_present_moment_is_what_the_whole_trace_says(seed: int, steps: int, 
         lab = a_lab(seed)
         while lab.position < steps and lab.enabled():
             lab.step()
-        looked = lab.look.moment()
+        looked = lab.moment()
         assert looked == moment_at(lab.trace)
         length = len(lab.trace)
         lab.back(min(back, lab.position - 1))
         while len(lab.trace) < length + choice and lab.enabled():
             lab.step(choice % len(lab.enabled()))
-        assert lab.look.moment() == moment_at(lab.trace)
+        assert lab.moment() == moment_at(lab.trace)
         assert looked.n == length
 
 

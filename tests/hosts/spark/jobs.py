@@ -144,7 +144,7 @@ def await_checkpoint(job: SparkJob, checkpoint_id: int, *, in_flight: bool = Fal
 
 def await_rows(job: SparkJob) -> None:
     """Wait until each subtask has received rows: a state that never had a value is in no snapshot."""
-    until(lambda: bool(len(job.look.meters()) and (job.look.meters()["records_in"] > 0).all()), job)
+    until(lambda: bool(len(job.meters()) and (job.meters()["records_in"] > 0).all()), job)
 
 
 def until(condition: Callable[[], bool], job: SparkJob) -> None:

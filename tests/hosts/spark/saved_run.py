@@ -41,7 +41,7 @@ def saved() -> Trace:
 def _only_others_acked(run: SparkJob) -> bool:
     """Whether a checkpoint is under way for which no task of the worker has acked, but some of another one has."""
     for pending in run.checkpoints().query("status == 'IN_PROGRESS'")["id"]:
-        tasks = run.look.statistics.subtasks(pending)
+        tasks = run.statistics.subtasks(pending)
         acked = tasks[tasks["status"] == "acknowledged"]["subtask"]
         return len(acked) > 0 and WORKER not in set(acked)
     return False

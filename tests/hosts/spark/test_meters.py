@@ -50,7 +50,7 @@ def _until(condition: Callable[[], Any]) -> Any:
 
 
 def _is_rated(job: SparkJob) -> bool:
-    table = job.look.meters()
+    table = job.meters()
     return len(table) == 6 and bool(table["busy_ms_per_s"].notna().all()) and int(table["records_in"].min()) > 200
 
 
@@ -58,7 +58,7 @@ def test_a_slow_task_is_busy_and_those_before_it_are_back_pressured(job: SparkJo
     looks: list[pd.DataFrame] = []
 
     def is_slow() -> bool:
-        looks.append(job.look.meters())
+        looks.append(job.meters())
         means = looks[-1].assign(vertex=looks[-1]["task"].str[:-2]).groupby("vertex").mean(numeric_only=True)
         slow, numbers = means.loc["slow"], means.loc["numbers"]
         return bool(
@@ -78,7 +78,7 @@ def test_a_slow_task_is_busy_and_those_before_it_are_back_pressured(job: SparkJo
 
 
 def test_a_look_says_what_the_job_does(job: SparkJob) -> None:
-    _until(lambda: _is_rated(job) and len(job.look.statistics.history))
+    _until(lambda: _is_rated(job) and len(job.statistics.history))
     live = look(job)
     table = live.to_pandas().set_index("vertex")
     assert list(table.index) == ["numbers", "sums", "slow"]
@@ -91,10 +91,10 @@ def test_a_look_says_what_the_job_does(job: SparkJob) -> None:
 
 
 def test_state_is_counted_and_weighed(job: SparkJob) -> None:
-    _until(lambda: job.look.meters()["state_bytes"].sum() > 0 and job.look.meters()["state_entries"].sum() == 50)
-    table = job.look.meters().set_index("task")
+    _until(lambda: job.meters()["state_bytes"].sum() > 0 and job.meters()["state_entries"].sum() == 50)
+    table = job.meters().set_index("task")
     assert table.loc[["numbers/0", "numbers/1", "slow/0", "slow/1"], "state_entries"].sum() == 0
-    metrics = job.look.metrics()
+    metrics = job.metrics()
     of_sums = metrics[(metrics["operator"] == "sums") & (metrics["metric"] == "state_entries")]
     assert of_sums["value"].tolist() == table.loc[["sums/0", "sums/1"], "state_entries"].tolist()
     assert "50 entries of state" in look(job)._repr_html_()
@@ -152,7 +152,7 @@ def test_the_monitor_asks_and_says_what_became_of_it(job: SparkJob, tmp_path: Pa
         buttons["Rescale"].click()
         _until(lambda: said("parallelism 3: done"))
         assert watched.job is job
-        _until(lambda: len(job.look.meters()) == 9)
+        _until(lambda: len(job.meters()) == 9)
         assert job.look.restores()["checkpoint_id"].nunique() == 1
         buttons["Cancel"].click()
         _until(lambda: said("cancel: done"))

@@ -25,7 +25,7 @@ def test_up_and_down_each_row_is_published_once(spark: SparkSession, tmp_path: P
         job.start()
         assert job.rescale(4) is job
         assert len(job.look.workers()) == 4
-        assert set(job.look.meters()["task"].str.rpartition("/")[0].value_counts()) == {4}
+        assert set(job.meters()["task"].str.rpartition("/")[0].value_counts()) == {4}
         job.faults.kill(3)
         until(lambda: len(job.look.stages) == 3 and len(job.look.workers()) == 4, job)
         with pytest.raises(ValueError, match="cannot be rescaled: the job needs 100 slots at once"):

@@ -39,7 +39,7 @@ def source(rows_per_second: float | None = None) -> GeneratorSource:
 def test_none_is_lost_and_none_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parallelism: int) -> None:
     with SparkJob(environment(tmp_path, 2, 150_000), launch=ThreadGang) as job:
         job.start()
-        until(lambda: job.look.meters()["records_in"].max() > ROWS // 3, job)
+        until(lambda: job.meters()["records_in"].max() > ROWS // 3, job)
         savepoint = Path(job.stop(tmp_path / "savepoints"))
     files = {str(path): path.stat().st_size for path in savepoint.glob("*") if path.stat().st_size > 1 << 20}
     assert len(files) == 2

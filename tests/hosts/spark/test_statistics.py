@@ -23,11 +23,11 @@ def test_statistics_tell_the_life_of_a_job_and_do_not_change_once_taken(tmp_path
         until(lambda: not job.look.restores().empty, job)
         restored = int(job.look.restores()["checkpoint_id"].iloc[0])
         await_checkpoint(job, restored + 1)
-        early = job.look.statistics
+        early = job.statistics
         seen = early.counts
         savepoint = job.savepoint(tmp_path / "savepoints")
         job.wait()
-        statistics = job.look.statistics
+        statistics = job.statistics
 
     assert early.counts.equals(seen)
     [counts] = statistics.counts.to_dict("records")

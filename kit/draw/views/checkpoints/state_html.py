@@ -61,5 +61,5 @@ def _channels_together(tables: Iterable[StateTable]) -> StateTable:
         }
         for table in tables
     ]
-    note = "each channel's own table: lab.look.queue(n)"
+    note = "each channel's own table: lab.queue(n)"
     return StateTable(IN_FLIGHT, "", "by channel", pa.Table.from_pylist(rows), note)

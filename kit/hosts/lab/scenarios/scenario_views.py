@@ -92,7 +92,7 @@ def counts(lab: Lab) -> Iterator[str]:
 
 def subtasks(lab: Lab, name: str) -> Iterator[str]:
     """The statistics of each subtask in a checkpoint."""
-    stats = lab.look.statistics.subtasks(int(name.removeprefix("of ").removeprefix("chk-")))
+    stats = lab.statistics.subtasks(int(name.removeprefix("of ").removeprefix("chk-")))
     for row in stats.itertuples():
         unaligned = ", unaligned" if row.unaligned else ""
         yield f"{row.task} {row.status}{unaligned}"
@@ -100,7 +100,7 @@ def subtasks(lab: Lab, name: str) -> Iterator[str]:
 
 def pending(lab: Lab) -> Iterator[str]:
     """Pending checkpoints, and the tasks that they wait for."""
-    for each in lab.look.moment().checkpoints.values():
+    for each in lab.moment().checkpoints.values():
         if each.status == PENDING:
             waits = f"waits for {', '.join(each.missing)}" if each.missing else each.step or "has all acknowledgements"
             yield f"chk-{each.checkpoint_id} {waits}"
@@ -219,7 +219,7 @@ def restores(lab: Lab) -> Iterator[str]:
 
 def tasks(lab: Lab) -> Iterator[str]:
     """Each task's execution state, and the checkpoint it was restored from."""
-    for name, task in lab.look.moment().tasks.items():
+    for name, task in lab.moment().tasks.items():
         restored = "" if task.restored is None else f", restored from chk-{task.restored}"
         yield f"{name} {task.state}{restored}"
 
@@ -233,7 +233,7 @@ def reads(lab: Lab) -> Iterator[str]:
 
 def channels(lab: Lab) -> Iterator[str]:
     """The contents of the channels: at the sender, on the wire, in the receiver's queue."""
-    moment: Moment = lab.look.moment()
+    moment: Moment = lab.moment()
     ends = {stage.epoch: stage.ends() for stage in lab.look.stages}[moment.epoch]
     for number, channel in sorted(moment.channels.items()):
         places = {"at the sender": channel.queued, "on the wire": channel.wire, "arrived": channel.arrived}

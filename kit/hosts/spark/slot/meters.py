@@ -161,7 +161,7 @@ class MeterReadings:
     def to_pandas(
         self, vertices: Sequence[str], now_ms: int = 0, state_bytes: Mapping[tuple[str, int], int] | None = None
     ) -> pd.DataFrame:
-        """Return one row per subtask, with vertices in the order of `vertices`: see `job.look.meters`.
+        """Return one row per subtask, with vertices in the order of `vertices`: see `job.meters`.
 
         `state_bytes` is by operator id and subtask.
         """
