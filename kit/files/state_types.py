@@ -52,13 +52,14 @@ def check_state_types(job: JobGraph, storage: StateFiles, metadata: bytes, locat
 
 
 def _check(spec: OperatorSpec, owner: str, state: OperatorState, storage: StateFiles) -> None:
+    """Check the files of all subtasks: a subtask's file names only the states in which this subtask has entries."""
     if spec.key_type is not None:
         handles = (handle for part in state.subtask_states.values() for handle in part.managed_keyed_state)
+        backend = _declared(spec, owner, state.max_parallelism)
         for _, file in _with_headers(handles, KeyGroupsStateHandle, storage, KeyedStateFile):
-            _declared(spec, owner, state.max_parallelism).check_fits(file)
-            break  # the others say the same
+            backend.check_fits(file)
     declared = spec.declared_operator_states()
-    if declared:  # a subtask's file names only the states in which this subtask has entries
+    if declared:
         of_operators = (handle for part in state.subtask_states.values() for handle in part.managed_operator_state)
         for handle, of_operator in _with_headers(of_operators, OperatorStreamStateHandle, storage, OperatorStateFile):
             check_types(declared, handle, of_operator)

@@ -19,6 +19,7 @@ from kit import (
     SlidingEventTimeWindows,
     StreamEnvironment,
     TumblingEventTimeWindows,
+    ValueStateDescriptor,
     avg,
     count,
     max_,
@@ -82,6 +83,21 @@ def kept(reduce: Any) -> type[KeyedProcessFunction]:
             ctx.emit({"n": state.get()})
 
     return Kept
+
+
+def rarely_kept(rows: DataStream, letter: str, kind: pa.DataType) -> DataStream:
+    """A value of this type, which only the rows with one of the letters have."""
+
+    class Rarely(KeyedProcessFunction):
+        state = ReducingStateDescriptor("kept", pa.int64(), "sum")
+        rare = ValueStateDescriptor("rare", kind)
+
+        def process_element(self, row: dict[str, Any], ctx: Any) -> None:
+            ctx.state(self.state).add(row["n"])
+            if row["one"] == letter:
+                ctx.state(self.rare).update(pa.scalar(row["n"]).cast(kind).as_py())
+
+    return rows.key_by("one").process(Rarely, returns={"n": pa.int64()}).uid("state")
 
 
 def processed(rows: DataStream, reduce: Any = "sum", key: str = "one") -> DataStream:
@@ -209,6 +225,16 @@ def check_refused(host: LabHost | SlotsHost, before: Change, after: Change, told
 @pytest.mark.parametrize("what", REJECTED)
 def test_state_of_another_meaning_is_rejected(what: str) -> None:
     check_refused(LabHost(), *REJECTED[what])
+
+
+@pytest.mark.parametrize("letter", list("abc"))
+def test_a_type_that_only_one_subtask_has_stored_is_checked(letter: str) -> None:
+    """The keys are of different subtasks, and the file of a subtask names only the states that it has."""
+    host = LabHost()
+    savepoint = host.savepoint(job(of(rarely_kept, letter, pa.int64())))
+    error = host.refused(job(of(rarely_kept, letter, pa.string()), parallelism=3), savepoint)
+    assert "State 'rare' was registered as value of string, and is stored as value of int64" in error
+    assert "no task was deployed" in error
 
 
 @pytest.mark.parametrize("what", ["another aggregate", "another key", "another word"])
