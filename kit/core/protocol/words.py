@@ -18,8 +18,9 @@ host that passes on a message or an answer also passes on the id of what led to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 
@@ -50,7 +51,7 @@ Handler = Callable[[Any, Any], None]
 
 
 def handles(*event_types: type[Word]) -> Callable[[Handler], Handler]:
-    """Mark a method of a `Machine` as the handler of these event types."""
+    """Mark a method of a `Machine`, or of one of its parts, as the handler of these event types."""
 
     def mark(method: Handler) -> Handler:
         method.event_types = event_types  # type: ignore[attr-defined]
@@ -59,11 +60,32 @@ def handles(*event_types: type[Word]) -> Callable[[Handler], Handler]:
     return mark
 
 
+@cache
+def handlers_of(part: type) -> Mapping[type[Word], str]:
+    """Return the name of the method of a class that handles each event type."""
+    return {
+        event_type: attribute
+        for klass in reversed(part.__mro__)
+        for attribute, member in vars(klass).items()
+        for event_type in getattr(member, "event_types", ())
+    }
+
+
+def handler_in(parts: Iterable[Any], event: Word) -> Callable[[Any], None] | None:
+    """Return the method that handles an event, of the first part that has one, or None."""
+    for part in parts:
+        attribute = handlers_of(part.__class__).get(type(event))
+        if attribute is not None:
+            method: Callable[[Any], None] = getattr(part, attribute)
+            return method
+    return None
+
+
 class Machine:
     """The base class of the machines: it looks up handlers, numbers the events and collects the commands.
 
-    Subclasses mark handlers with `@handles(EventType)` and give commands with `emit`. State changes only inside
-    `handle`.
+    Subclasses and their parts mark handlers with `@handles(EventType)` and give commands with `emit`. State changes
+    only inside `handle`.
     """
 
     without_effect: ClassVar = frozenset({"at", "cause", "event_id", "events_handled", "_commands"})
@@ -77,17 +99,6 @@ class Machine:
     """The id of the event being handled, or of the last one handled."""
     cause: str
     """The id of what led to the event being handled; a handler that knows it better than the host overwrites it."""
-
-    _handlers: ClassVar[dict[type[Word], str]] = {}
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls._handlers = {
-            event_type: attribute
-            for klass in reversed(cls.__mro__)
-            for attribute, member in vars(klass).items()
-            for event_type in getattr(member, "event_types", ())
-        }
 
     def __init__(self, name: str, identity: str | None = None) -> None:
         self.name = name
@@ -104,8 +115,8 @@ class Machine:
         The k-th command, counted from 1, has the id `<event_id>.<k>`. Raises ProtocolError for an event type that this
         machine does not know.
         """
-        attribute = self._handlers.get(type(event))
-        if attribute is None:
+        handler = handler_in(self.parts(), event)
+        if handler is None:
             raise ProtocolError(
                 f"{self.name} cannot handle {type(event).__name__}; it knows {', '.join(sorted(self.known_events()))}"
             )
@@ -115,8 +126,12 @@ class Machine:
         self.cause = cause
         commands = self._commands = []
         if self.accepts(event):
-            getattr(self, attribute)(event)
+            handler(event)
         return commands
+
+    def parts(self) -> tuple[Any, ...]:
+        """Return the machine and those of its parts that handle events. The first that knows an event handles it."""
+        return (self,)
 
     def accepts(self, event: Word) -> bool:
         """Return True if the machine in its present state should handle the event; others are counted and dropped."""
@@ -129,10 +144,9 @@ class Machine:
     def validate(self) -> None:
         """Check the invariants. Raises AssertionError with the names involved if one is broken."""
 
-    @classmethod
-    def known_events(cls) -> list[str]:
+    def known_events(self) -> set[str]:
         """Return the names of the event types that this machine handles."""
-        return [event_type.__name__ for event_type in cls._handlers]
+        return {event_type.__name__ for part in self.parts() for event_type in handlers_of(part.__class__)}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"

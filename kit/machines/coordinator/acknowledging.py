@@ -25,6 +25,7 @@ from kit.core.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint,
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, split_task_name
+from kit.core.protocol.words import handles
 from kit.core.state.operator_state import TaskStateSnapshot
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
 from kit.machines.coordinator.completed.shared_state_registry import private_files, register_shared_state
@@ -52,6 +53,7 @@ class CheckpointAcknowledgement:
         self._ledger = ledger
         self._completion = completion
 
+    @handles(AcknowledgeCheckpoint)
     def on_acknowledge(self, event: AcknowledgeCheckpoint) -> None:
         """Record that a task has written its snapshot. Flink: `receiveAcknowledgeMessage`."""
         if not self._is_for_us(event):
@@ -129,6 +131,7 @@ class CheckpointAcknowledgement:
             IGNORED[type(event)], event.checkpoint_id, task=event.task, attempt=event.attempt, result=result, **facts
         )
 
+    @handles(DeclineCheckpoint)
     def on_decline(self, event: DeclineCheckpoint) -> None:
         """Abort a checkpoint that a task declines. Flink: `receiveDeclineMessage`."""
         if not self._is_for_us(event):
@@ -149,6 +152,7 @@ class CheckpointAcknowledgement:
         no_such_task = why.reason is CheckpointFailureReason.TASK_CHECKPOINT_FAILURE
         self._ledger.abort(checkpoint, why, None if no_such_task else event.task)
 
+    @handles(ReportCheckpointMetrics)
     def on_report_metrics(self, event: ReportCheckpointMetrics) -> None:
         """Record a task's measurements of a checkpoint that it knows was aborted."""
         if self._is_for_us(event):

@@ -27,6 +27,7 @@ from kit.core.protocol.events import CheckpointStored, CheckpointStoreFailed, Me
 from kit.core.protocol.messages import NotifyCheckpointComplete
 from kit.core.protocol.properties import RecoveryClaimMode
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.words import handles
 from kit.machines.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
@@ -85,6 +86,7 @@ class CheckpointCompletion:
             WriteMetadata(checkpoint_id=checkpoint.checkpoint_id, location=checkpoint.location, data=data)
         )
 
+    @handles(MetadataWritten)
     def on_metadata_written(self, event: MetadataWritten) -> None:
         """Complete a savepoint, or store a checkpoint, whose `_metadata` is written."""
         written = self._writing.pop(event.checkpoint_id, None)
@@ -107,6 +109,7 @@ class CheckpointCompletion:
             StoreCheckpoint(checkpoint_id=event.checkpoint_id, metadata_path=event.path, claim_mode=claim_mode)
         )
 
+    @handles(MetadataFailed)
     def on_metadata_failed(self, event: MetadataFailed) -> None:
         """Abort a checkpoint whose `_metadata` could not be written."""
         checkpoint, _ = self._writing.pop(event.checkpoint_id, (None, None))
@@ -116,6 +119,7 @@ class CheckpointCompletion:
             self._ledger.abort(checkpoint, _finalize_failure(event.error, event.may_pass))
         self._ledger.discard_collected(checkpoint)
 
+    @handles(CheckpointStored)
     def on_stored(self, event: CheckpointStored) -> None:
         """Complete the checkpoint, which is stored."""
         stored = self._take_stored(event.checkpoint_id)
@@ -155,6 +159,7 @@ class CheckpointCompletion:
             )
         self._context.coordinators.notify_complete(checkpoint.checkpoint_id)
 
+    @handles(CheckpointStoreFailed)
     def on_store_failed(self, event: CheckpointStoreFailed) -> None:
         """Handle a checkpoint that could not be stored, or whose outcome is unknown.
 

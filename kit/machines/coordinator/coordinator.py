@@ -10,25 +10,24 @@ of its own, and a checkpoint passes them in this order:
     CheckpointCompletion       completing.py      metadata, store, confirmation
     CheckpointRestore          restoring.py       the restore
 
-The coordinator belongs to the JobMaster, which passes it events (`handle`, or a specific method) and a
-`CoordinatorContext`. After each event it calls `settle`: then the next acknowledged checkpoint completes and the next
-request starts. In Flink these are tasks posted to the coordinator's timer thread.
+The coordinator belongs to the JobMaster, which passes it a `CoordinatorContext` and the events that the coordinator
+and its parts mark with `@handles`. After each event it calls `settle`: then the next acknowledged checkpoint completes
+and the next request starts. In Flink these are tasks posted to the coordinator's timer thread.
 
 Follows Flink 2.x's `CheckpointCoordinator`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from kit.core.protocol import events
 from kit.core.protocol.commands import CloseMasterHooks
-from kit.core.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
 from kit.core.protocol.properties import FULL_CHECKPOINT, CheckpointProperties
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.core.protocol.words import ProtocolError, Word
+from kit.core.protocol.words import ProtocolError, Word, handler_in, handles
 from kit.machines.coordinator.acknowledging import CheckpointAcknowledgement
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
 from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
@@ -122,12 +121,16 @@ class CheckpointCoordinator:
 
     # --- events ---------------------------------------------------------------------------------------------------
 
+    def parts(self) -> tuple[Any, ...]:
+        """Return the coordinator and those of its parts that handle events."""
+        return self, self.trigger, self.acknowledgement, self.completion, self.ledger
+
     def handle(self, event: Word) -> None:
-        """Handle one of the events in the table at the end of this file."""
-        handler = _HANDLERS.get(type(event))
+        """Handle an event that one of the parts knows."""
+        handler = handler_in(self.parts(), event)
         if handler is None:
             raise ProtocolError(f"the coordinator cannot handle {type(event).__name__}")
-        handler(self, event)
+        handler(event)
 
     def settle(self) -> None:
         """Do what had to wait for the end of the event: complete the next checkpoint, then start the next request."""
@@ -140,6 +143,7 @@ class CheckpointCoordinator:
         self.completion.go_on()
         self._start_requests()
 
+    @handles(events.TimerFired)
     def _on_timer(self, event: events.TimerFired) -> None:
         """Expire a checkpoint, or start a periodic one; other and late timers are ignored."""
         if event.timer == PERIODIC_TIMER:
@@ -174,6 +178,7 @@ class CheckpointCoordinator:
     def _request_periodic(self) -> None:
         self._request(self.job.properties, periodic=True)
 
+    @handles(events.RequestCheckpoint)
     def _on_request_checkpoint(self, event: events.RequestCheckpoint) -> None:
         """Request a checkpoint for the user. Flink: `CheckpointCoordinator.triggerCheckpoint`."""
         properties = self.job.properties
@@ -181,11 +186,13 @@ class CheckpointCoordinator:
             properties = replace(properties, snapshot_type=FULL_CHECKPOINT)
         self._request(properties, request_id=event.request_id)
 
+    @handles(events.RequestSavepoint)
     def _on_request_savepoint(self, event: events.RequestSavepoint) -> None:
         """Request a savepoint for the user. Flink: `CheckpointCoordinator.triggerSavepoint`."""
         properties = CheckpointProperties.for_savepoint(forced=not self.config.unaligned, fmt=event.fmt)
         self._request(properties, request_id=event.request_id, target=event.target)
 
+    @handles(events.RequestStop)
     def _on_request_stop(self, event: events.RequestStop) -> None:
         """Request a stop-with-savepoint for the user. Flink: `triggerSynchronousSavepoint`."""
         properties = CheckpointProperties.for_sync_savepoint(
@@ -270,25 +277,3 @@ class CheckpointCoordinator:
     def __repr__(self) -> str:
         pending = ", ".join(map(str, self.pending)) or "none"
         return f"CheckpointCoordinator({self.job.job_id}: pending {pending}; {self.store!r})"
-
-
-_HANDLERS: dict[type[Word], Callable[[CheckpointCoordinator, Any], object]] = {
-    events.TimerFired: CheckpointCoordinator._on_timer,
-    events.RequestCheckpoint: CheckpointCoordinator._on_request_checkpoint,
-    events.RequestSavepoint: CheckpointCoordinator._on_request_savepoint,
-    events.RequestStop: CheckpointCoordinator._on_request_stop,
-    events.CheckpointIdAllocated: lambda self, event: self.trigger.on_id_allocated(event),
-    events.CheckpointIdFailed: lambda self, event: self.trigger.on_id_failed(event),
-    events.LocationInitialized: lambda self, event: self.trigger.on_location_initialized(event),
-    events.LocationFailed: lambda self, event: self.trigger.on_location_failed(event),
-    events.MasterHookTriggered: lambda self, event: self.trigger.on_hook_triggered(event),
-    events.MasterHookFailed: lambda self, event: self.trigger.on_hook_failed(event),
-    AcknowledgeCheckpoint: lambda self, event: self.acknowledgement.on_acknowledge(event),
-    DeclineCheckpoint: lambda self, event: self.acknowledgement.on_decline(event),
-    ReportCheckpointMetrics: lambda self, event: self.acknowledgement.on_report_metrics(event),
-    events.MetadataWritten: lambda self, event: self.completion.on_metadata_written(event),
-    events.MetadataFailed: lambda self, event: self.completion.on_metadata_failed(event),
-    events.CheckpointStored: lambda self, event: self.completion.on_stored(event),
-    events.CheckpointStoreFailed: lambda self, event: self.completion.on_store_failed(event),
-    events.StateDiscarded: lambda self, event: self.ledger.cleaned(),
-}

@@ -15,10 +15,11 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from kit.core.protocol.commands import CancelTimer, CompleteRequest, DiscardState, Note, RemoveStored, ScheduleTimer
+from kit.core.protocol.events import StateDiscarded
 from kit.core.protocol.messages import NotifyCheckpointAborted
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.core.protocol.words import ProtocolError
+from kit.core.protocol.words import ProtocolError, handles
 from kit.machines.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.completed.completed_checkpoint_store import (
@@ -343,7 +344,8 @@ class CheckpointLedger:
         self.cleaning += discard.location is not None
         self._context.emit(discard)
 
-    def cleaned(self) -> None:
+    @handles(StateDiscarded)
+    def on_state_discarded(self, event: StateDiscarded) -> None:
         """Record that a whole checkpoint is deleted."""
         self.cleaning -= 1
 

@@ -27,7 +27,7 @@ from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.properties import FULL_CHECKPOINT
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState
-from kit.core.protocol.words import ProtocolError
+from kit.core.protocol.words import ProtocolError, handles
 from kit.core.state.operator_state import MasterState
 from kit.machines.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
@@ -104,6 +104,7 @@ class CheckpointTrigger:
         if request.periodic and not self._periodic.is_scheduling:
             raise CheckpointException(CheckpointFailureReason.PERIODIC_SCHEDULER_SHUTDOWN)
 
+    @handles(events.CheckpointIdAllocated)
     def on_id_allocated(self, event: events.CheckpointIdAllocated) -> None:
         """Create the pending checkpoint with the allocated id, and ask for its directory.
 
@@ -153,6 +154,7 @@ class CheckpointTrigger:
             stats,
         )
 
+    @handles(events.CheckpointIdFailed)
     def on_id_failed(self, event: events.CheckpointIdFailed) -> None:
         """Give up the request, because no id could be allocated."""
         self.give_up(CheckpointException(CheckpointFailureReason.IO_EXCEPTION, event.error, event.may_pass))
@@ -170,6 +172,7 @@ class CheckpointTrigger:
         checkpoint = self._ledger.pending.get(checkpoint_id)
         return checkpoint if checkpoint is not None and checkpoint.state.is_triggering else None
 
+    @handles(events.LocationInitialized)
     def on_location_initialized(self, event: events.LocationInitialized) -> None:
         """Give the operator coordinators their turn, now that the directory exists; a late directory is deleted.
 
@@ -189,6 +192,7 @@ class CheckpointTrigger:
             )
         self._go_on(checkpoint)
 
+    @handles(events.LocationFailed)
     def on_location_failed(self, event: events.LocationFailed) -> None:
         """Abort the checkpoint, because there is no directory."""
         self._abort(event.checkpoint_id, CheckpointException(event.reason, event.error, event.may_pass))
@@ -223,6 +227,7 @@ class CheckpointTrigger:
         detail = f"The coordinator of operator {operator_id} failed: {error}"
         self._abort(checkpoint_id, CheckpointException(CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, detail))
 
+    @handles(events.MasterHookTriggered)
     def on_hook_triggered(self, event: events.MasterHookTriggered) -> None:
         """Take a master hook's state, or None."""
         checkpoint = self._on_its_way(event.checkpoint_id)
@@ -235,6 +240,7 @@ class CheckpointTrigger:
             )
             self._go_on(checkpoint)
 
+    @handles(events.MasterHookFailed)
     def on_hook_failed(self, event: events.MasterHookFailed) -> None:
         """Abort the checkpoint, if it is not over, because a master hook failed."""
         reason = CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE

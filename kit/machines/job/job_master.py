@@ -28,7 +28,7 @@ Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler`, `AdaptiveSched
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kit.core.protocol import events
 from kit.core.protocol.commands import (
@@ -44,11 +44,9 @@ from kit.core.protocol.commands import (
 )
 from kit.core.protocol.messages import (
     AcknowledgeCheckpoint,
-    DeclineCheckpoint,
     DeployTask,
     OperatorEventToCoordinator,
     OperatorEventToTask,
-    ReportCheckpointMetrics,
     TaskStateChanged,
 )
 from kit.core.protocol.reasons import CheckpointFailureReason
@@ -146,6 +144,10 @@ class JobMaster(Machine):
         return self.ending_as is not None or (self.phase is Phase.RUNNING and self.tasks.all_finished)
 
     # --- from phase to phase --------------------------------------------------------------------------------------
+
+    def parts(self) -> tuple[Any, ...]:
+        """Return the JobMaster and, for the events that do not concern the job, the checkpoint coordinator."""
+        return self, *self.checkpoints.parts()
 
     def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
         """Handle one event, and then proceed as far as the phase allows."""
@@ -774,20 +776,6 @@ class JobMaster(Machine):
             self._held.append(event)
         else:
             self.checkpoints.handle(event)
-
-    @handles(
-        events.CheckpointIdAllocated,
-        events.CheckpointIdFailed,
-        events.LocationFailed,
-        events.MasterHookTriggered,
-        events.MetadataWritten,
-        events.MetadataFailed,
-        events.StateDiscarded,
-        DeclineCheckpoint,
-        ReportCheckpointMetrics,
-    )
-    def _to_checkpoint_coordinator(self, event: Word) -> None:
-        self.checkpoints.handle(event)
 
     @handles(events.CheckpointStored, events.CheckpointStoreFailed)
     def _stored(self, event: events.CheckpointStored | events.CheckpointStoreFailed) -> None:

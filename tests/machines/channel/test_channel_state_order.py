@@ -342,9 +342,9 @@ def test_a_trace_counts_buffers() -> None:
 
 
 def test_the_machine_knows_its_events() -> None:
-    assert SlotChannelState.known_events() == [
+    assert SlotChannelState(0, 1).known_events() == {
         "SubmitChannelState",
         "OutputDataDecided",
         "ChannelStateFileWritten",
         "ChannelStateFileFailed",
-    ]
+    }

@@ -8,7 +8,6 @@ from kit.core.protocol import commands, events
 from kit.core.protocol.messages import NotifyCheckpointAborted, TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import ProtocolError
-from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import PHASES, JobEvent, JobStatus, Phase
 from kit.stream.settings.job_settings import FixedDelay, NoRestart
 from tests.machines.coordinator.harness import keyed_state
@@ -482,4 +481,4 @@ def test_an_event_of_a_task_is_refused() -> None:
     job = JobHarness()
     with pytest.raises(ProtocolError, match="job cannot handle ProcessInput; it knows AcknowledgeCheckpoint"):
         job.give(events.ProcessInput())
-    assert "AcknowledgeCheckpoint" in JobMaster.known_events()
+    assert "AcknowledgeCheckpoint" in job.master.known_events()
