@@ -257,7 +257,7 @@ class Lab(Asking):
 
     @property
     def look(self) -> Look:
-        """What is asked more rarely: `lab.look.tasks`, `.files`, `.waiting()`, `.why_not(...)`, `.svg()`, ..."""
+        """Less common information: `lab.look.tasks`, `.files`, `.waiting()`, `.why_not(...)`, `.svg()`, ..."""
         return Look(self)
 
     @property

@@ -690,7 +690,7 @@ class SparkJob(Asking):
 
     @property
     def look(self) -> SparkLook:
-        """What is asked more rarely: `job.look.workers()`, `.restores()`, `.summary()`, `.answer(request)`, ..."""
+        """Less common information: `job.look.workers()`, `.restores()`, `.summary()`, `.answer(request)`, ..."""
         return SparkLook(self._driver, self._asked)
 
     @property

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SparkLook:
-    """What is asked more rarely of a job on Spark: its shape, restores, workers, the answer of a request."""
+    """Less common information about a job on Spark: its shape, restores, workers, the answer of a request."""
 
     def __init__(self, driver: JobDriver, asked: Mapping[int, Future[CompleteRequest]]) -> None:
         self._driver = driver
