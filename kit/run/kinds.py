@@ -20,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kit.core.protocol import commands, events, messages
-from kit.core.protocol.notes import NoteKind
+from kit.core.protocol import commands, events, messages, notes
 from kit.core.protocol.words import Word
 from kit.core.trace.trace import TraceRecord
 from kit.run.checkpoint_path import Path, PathStep
@@ -100,7 +99,7 @@ def _event(
 
 
 def _command(
-    word: type[Word] | NoteKind,
+    word: type[Word],
     level: _Level,
     caption: str,
     *,
@@ -110,8 +109,7 @@ def _command(
     span: str = "",
 ) -> Kind:
     """Return the entry of a command, or of a note, which a trace records like one."""
-    name = word if isinstance(word, str) else word.__name__
-    return Kind(name, level, command=Side(caption, means, path), mark=mark, span=span)
+    return Kind(word.__name__, level, command=Side(caption, means, path), mark=mark, span=span)
 
 
 def _message(word: type[Word], level: _Level, *, command: Side, event: Side, mail: str = "") -> Kind:
@@ -404,115 +402,126 @@ _WITHIN_A_SLOT = (
 
 _NOTES = (
     _command(
-        "StateAssigned",
+        notes.StateAssigned,
         MILESTONE,
         "{who} has assigned the state of checkpoint {cp} to the tasks",
         means=meanings.state_assigned,
         mark="restore",
     ),
-    _command("AllTasksRunning", MAIN, "All tasks of epoch {epoch} are running", span="ends"),
-    _command("RescalePhaseChanged", MAIN, "{rescale_phase}: {moment}"),
+    _command(notes.AllTasksRunning, MAIN, "All tasks of epoch {epoch} are running", span="ends"),
+    _command(notes.RescalePhaseChanged, MAIN, "{rescale_phase}: {moment}"),
     _command(
-        "JobRescaled",
+        notes.JobRescaled,
         MILESTONE,
         "The job continues at another parallelism, from {rescaled}: {moment}",
         mark="restore",
     ),
-    _command("RescaleRefused", MILESTONE, "The job is not rescaled: {error}"),
+    _command(notes.RescaleRefused, MILESTONE, "The job is not rescaled: {error}"),
     _command(
-        "WaitingForSlots", MILESTONE, "{who} waits for slots: {slots} are available, {least} are needed", mark="failure"
+        notes.WaitingForSlots,
+        MILESTONE,
+        "{who} waits for slots: {slots} are available, {least} are needed",
+        mark="failure",
     ),
-    _command("PeriodicTriggerScheduled", BULK, "The next periodic checkpoint is due in {due_in}"),
-    _command("RequestQueued", DETAIL, "{request} is queued"),
-    _command("RequestRefused", MILESTONE, "{request} is refused: {detail_or_reason}"),
-    _command("TriggeringStarted", PLUMBING, "{who} begins a checkpoint", means=meanings.planned),
-    _command("TriggeringFailed", MILESTONE, "A checkpoint could not be triggered: {detail_or_reason}"),
-    _command("CoordinatorAcknowledged", PLUMBING, "An operator coordinator has acknowledged checkpoint {cp}"),
-    _command("CoordinatorReset", DETAIL, "The operator coordinator of {operator} {goes_back}"),
+    _command(notes.PeriodicTriggerScheduled, BULK, "The next periodic checkpoint is due in {due_in}"),
+    _command(notes.RequestQueued, DETAIL, "{request} is queued"),
+    _command(notes.RequestRefused, MILESTONE, "{request} is refused: {detail_or_reason}"),
+    _command(notes.TriggeringStarted, PLUMBING, "{who} begins a checkpoint", means=meanings.planned),
+    _command(notes.TriggeringFailed, MILESTONE, "A checkpoint could not be triggered: {detail_or_reason}"),
+    _command(notes.CoordinatorAcknowledged, PLUMBING, "An operator coordinator has acknowledged checkpoint {cp}"),
+    _command(notes.CoordinatorReset, DETAIL, "The operator coordinator of {operator} {goes_back}"),
     _command(
-        "CoordinatorNotified",
+        notes.CoordinatorNotified,
         PLUMBING,
         "The operator coordinator of {operator} is notified that checkpoint {cp} is {outcome}",
     ),
     _command(
-        "ListenerNotified",
+        notes.ListenerNotified,
         DETAIL,
         "The user's listener at {operator} in {who} is notified that checkpoint {cp} is {outcome}",
     ),
-    _command("MasterHookAcknowledged", PLUMBING, "The hook {hook} has acknowledged checkpoint {cp}"),
+    _command(notes.MasterHookAcknowledged, PLUMBING, "The hook {hook} has acknowledged checkpoint {cp}"),
     _command(
-        "CheckpointPending",
+        notes.CheckpointPending,
         PLUMBING,
         "{kind_of} {cp} is pending: every task must acknowledge it",
         means=meanings.pending,
     ),
     _command(
-        "CheckpointPlannedAgain",
+        notes.CheckpointPlannedAgain,
         PLUMBING,
         "Tasks have finished meanwhile: {who} continues checkpoint {cp} without them",
         means=meanings.planned_again,
     ),
-    _command("CheckpointTriggered", MILESTONE, "Checkpoint {cp} is triggered: {sources} begin", mark="checkpoint"),
+    _command(notes.CheckpointTriggered, MILESTONE, "Checkpoint {cp} is triggered: {sources} begin", mark="checkpoint"),
     _command(
-        "TaskAcknowledged",
+        notes.TaskAcknowledged,
         PLUMBING,
         "{task} has acknowledged checkpoint {cp}",
         means=meanings.acknowledged,
         path=Path.acknowledged,
     ),
-    _command("AcknowledgeIgnored", PLUMBING, "An acknowledgement of checkpoint {cp} from {task} is ignored: {result}"),
-    _command("DeclineIgnored", PLUMBING, "A decline of checkpoint {cp} from {task} is ignored: {result}"),
-    _command("MetricsIgnored", PLUMBING, "The metrics of {task} for checkpoint {cp} are ignored: {result}"),
-    _command("CheckpointFinalizing", PLUMBING, "Checkpoint {cp} has all acknowledgements"),
     _command(
-        "CheckpointCompleted", MILESTONE, "{kind_of} {cp} is complete", means=meanings.completed, mark="checkpoint"
+        notes.AcknowledgeIgnored, PLUMBING, "An acknowledgement of checkpoint {cp} from {task} is ignored: {result}"
+    ),
+    _command(notes.DeclineIgnored, PLUMBING, "A decline of checkpoint {cp} from {task} is ignored: {result}"),
+    _command(notes.MetricsIgnored, PLUMBING, "The metrics of {task} for checkpoint {cp} are ignored: {result}"),
+    _command(notes.CheckpointFinalizing, PLUMBING, "Checkpoint {cp} has all acknowledgements"),
+    _command(
+        notes.CheckpointCompleted, MILESTONE, "{kind_of} {cp} is complete", means=meanings.completed, mark="checkpoint"
     ),
     _command(
-        "CheckpointAborted",
+        notes.CheckpointAborted,
         MILESTONE,
         "Checkpoint {cp} is aborted: {detail_or_reason}",
         means=meanings.aborted,
         mark="checkpoint",
     ),
-    _command("CheckpointSubsumed", DETAIL, "Checkpoint {cp} is subsumed by a newer one"),
-    _command("CheckpointDiscarded", PLUMBING, "Checkpoint {cp} is deleted"),
-    _command("CheckpointRestored", MILESTONE, "The job goes back to checkpoint {cp}", span="begins", mark="restore"),
+    _command(notes.CheckpointSubsumed, DETAIL, "Checkpoint {cp} is subsumed by a newer one"),
+    _command(notes.CheckpointDiscarded, PLUMBING, "Checkpoint {cp} is deleted"),
     _command(
-        "BarrierAnnounced",
+        notes.CheckpointRestored, MILESTONE, "The job goes back to checkpoint {cp}", span="begins", mark="restore"
+    ),
+    _command(
+        notes.BarrierAnnounced,
         DETAIL,
         "Barrier {cp} from {source} is announced to {who}: data is queued ahead of it",
         path=Path.reached,
     ),
     _command(
-        "BarrierPrioritized",
+        notes.BarrierPrioritized,
         MAIN,
         "{who} takes barrier {cp} from {source} before the data ahead of it",
         means=channels.barrier_prioritized,
     ),
     _command(
-        "BarrierAligned",
+        notes.BarrierAligned,
         MAIN,
         "{who} takes barrier {cp} from {source}{and_waits}",
         means=channels.barrier_aligned,
         path=Path.reached,
     ),
     _command(
-        "BarrierCounted",
+        notes.BarrierCounted,
         MAIN,
         "{who} counts barrier {cp} from {source} and continues to read that channel",
         means=channels.barrier_counted,
         path=Path.reached,
     ),
-    _command("EndCounted", DETAIL, "{who} counts the end of {source} as its barrier {cp}", means=channels.end_counted),
-    _command("AlignmentTimedOut", MAIN, "{who} has reached the alignment timeout: barrier {cp} overtakes from now on"),
-    _command("RowsBehindWatermark", PLUMBING, "{who}: {late_rows} so far behind the watermark of {operator}"),
     _command(
-        "SplitsPaused", DETAIL, "{who} pauses its splits, which are ahead of others by more than the allowed drift"
+        notes.EndCounted, DETAIL, "{who} counts the end of {source} as its barrier {cp}", means=channels.end_counted
     ),
-    _command("SplitsResumed", DETAIL, "{who} reads its splits again, which alignment had paused"),
-    _command("LateRowsDropped", DETAIL, "{who}: {late_rows} dropped by {operator} so far, as late"),
     _command(
-        "BarrierIgnored",
+        notes.AlignmentTimedOut, MAIN, "{who} has reached the alignment timeout: barrier {cp} overtakes from now on"
+    ),
+    _command(notes.RowsBehindWatermark, PLUMBING, "{who}: {late_rows} so far behind the watermark of {operator}"),
+    _command(
+        notes.SplitsPaused, DETAIL, "{who} pauses its splits, which are ahead of others by more than the allowed drift"
+    ),
+    _command(notes.SplitsResumed, DETAIL, "{who} reads its splits again, which alignment had paused"),
+    _command(notes.LateRowsDropped, DETAIL, "{who}: {late_rows} dropped by {operator} so far, as late"),
+    _command(
+        notes.BarrierIgnored,
         PLUMBING,
         "{who} ignores barrier {cp} from {source}: this checkpoint has ended for it",
         means=channels.barrier_ignored,

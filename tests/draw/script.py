@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kit.core.protocol.commands import GrantCredit, JobStatusChanged, Note, SendElement, StartEpoch, WriteSnapshot
+from kit.core.protocol.commands import GrantCredit, JobStatusChanged, SendElement, StartEpoch, WriteSnapshot
 from kit.core.protocol.elements import Buffer, CheckpointBarrier, Element, Watermark
 from kit.core.protocol.events import ElementReceived, ProcessInput, SlotLost, SnapshotWritten, StartJob, TimerFired
 from kit.core.protocol.messages import (
@@ -18,6 +18,15 @@ from kit.core.protocol.messages import (
     NotifyCheckpointComplete,
     TaskStateChanged,
     TriggerTaskCheckpoint,
+)
+from kit.core.protocol.notes import (
+    BarrierAligned,
+    CheckpointAborted,
+    CheckpointCompleted,
+    CheckpointPending,
+    StateAssigned,
+    TaskAcknowledged,
+    TriggeringStarted,
 )
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
@@ -88,9 +97,9 @@ def barrier(checkpoint_id: int) -> CheckpointBarrier:
     return CheckpointBarrier(checkpoint_id, 0, CheckpointOptions())
 
 
-def aligned(checkpoint_id: int, channel: int, *awaited: int) -> Note:
+def aligned(checkpoint_id: int, channel: int, *awaited: int) -> BarrierAligned:
     """What the barrier handler notes."""
-    return Note(kind="BarrierAligned", checkpoint_id=checkpoint_id, data={"channel": channel, "awaited": list(awaited)})
+    return BarrierAligned(checkpoint_id=checkpoint_id, channel=channel, awaited=awaited)
 
 
 def deploy(script: Script, epoch: int, parallelism: dict[str, int], restored: int | None = None) -> None:
@@ -108,7 +117,7 @@ def deploy(script: Script, epoch: int, parallelism: dict[str, int], restored: in
         script("job", state)
 
 
-def state_assigned(checkpoint_id: int, epoch: int) -> Note:
+def state_assigned(checkpoint_id: int, epoch: int) -> StateAssigned:
     """Two subtasks of `count` become three."""
     old = {0: (0, 63), 1: (64, 127)}
     new = {0: (0, 42), 1: (43, 85), 2: (86, 127)}
@@ -136,8 +145,7 @@ def state_assigned(checkpoint_id: int, epoch: int) -> Note:
         }
         for i in range(2)
     ]
-    data = {"epoch": epoch, "path": "chk-1", "assignments": assignments}
-    return Note(kind="StateAssigned", checkpoint_id=checkpoint_id, data=data)
+    return StateAssigned(checkpoint_id=checkpoint_id, epoch=epoch, path="chk-1", assignments=assignments)
 
 
 def trigger(script: Script, number: int, tasks: list[str]) -> list[TriggerTaskCheckpoint]:
@@ -148,8 +156,19 @@ def trigger(script: Script, number: int, tasks: list[str]) -> list[TriggerTaskCh
         )
         for i in range(2)
     ]
-    note = Note(kind="CheckpointPending", checkpoint_id=number, data={"tasks": tasks})
-    script("job", TimerFired(timer="checkpoint"), note, *words, after=10)
+    sources = [word.task for word in words]
+    started = TriggeringStarted(request="Checkpoint", trigger=sources)
+    pending = CheckpointPending(
+        checkpoint_id=number,
+        snapshot="CHECKPOINT",
+        tasks=len(tasks),
+        finished=0,
+        trigger=sources,
+        coordinators=0,
+        hooks=0,
+        expires_ms=script.at + 600_000,
+    )
+    script("job", TimerFired(timer="checkpoint"), started, pending, *words, after=10)
     return words
 
 
@@ -166,7 +185,8 @@ def acknowledge(script: Script, number: int, task: str, *more: Word, deliver: bo
     written = SnapshotWritten(checkpoint_id=number, state=TaskStateSnapshot({}), bytes_written=120, sync_ms=1)
     script(task, written, ack, after=5)
     if deliver:
-        script("job", ack, Note(kind="TaskAcknowledged", checkpoint_id=number, data={"task": task}), *more, after=2)
+        note = TaskAcknowledged(checkpoint_id=number, task=task, acked=1, tasks=5, size_bytes=120)
+        script("job", ack, note, *more, after=2)
 
 
 def story(*, detailed: bool = True) -> Trace:
@@ -185,7 +205,7 @@ def story(*, detailed: bool = True) -> Trace:
 def fail_over(number: int) -> list[Word]:
     """What the JobMaster does about a lost worker."""
     return [
-        Note(kind="CheckpointAborted", checkpoint_id=number, data={"reason": "JOB_FAILOVER_REGION", "detail": ""}),
+        CheckpointAborted(checkpoint_id=number, reason="JOB_FAILOVER_REGION", detail="", task=None, acked=0, tasks=5),
         JobStatusChanged(status="RESTARTING", error="worker 1 was lost"),
     ]
 
@@ -208,7 +228,7 @@ def checkpoint_one(script: Script, tasks: list[str]) -> None:
     for task in tasks[:-1]:
         acknowledge(script, 1, task)
     told = [NotifyCheckpointComplete(task=task, attempt=1, checkpoint_id=1, timestamp_ms=script.at) for task in tasks]
-    done = Note(kind="CheckpointCompleted", checkpoint_id=1, data={"size_bytes": 600})
+    done = CheckpointCompleted(checkpoint_id=1, snapshot="CHECKPOINT", size_bytes=600, duration_ms=100, subsumed=None)
     acknowledge(script, 1, tasks[-1], done, *told)
     for message in told:
         script(message.task, message)

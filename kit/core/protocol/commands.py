@@ -18,7 +18,6 @@ from kit.core.protocol import events
 from kit.core.protocol.duties import Command, Duty, Failure
 from kit.core.protocol.elements import Element
 from kit.core.protocol.lineage import CoveredOutput
-from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.outages import may_pass
 from kit.core.protocol.properties import CheckpointProperties, LaterOutput, RecoveryClaimMode
 from kit.core.protocol.reasons import PossibleInconsistentStateError, error_text
@@ -47,20 +46,6 @@ class CancelTimer(Command):
     timer: str
 
     duty: ClassVar = Duty.CANCEL_TIMER
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note(Command):
-    """A note for readers of the trace about something that happened inside the machine; the host does nothing.
-
-    `data` is JSON-like.
-    """
-
-    kind: NoteKind
-    checkpoint_id: int | None = None
-    data: dict[str, Any]
-
-    duty: ClassVar = Duty.OBSERVE
 
 
 # --- from the JobMaster ---------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from kit.core.protocol import commands, messages
 from kit.core.protocol.duties import Command
+from kit.core.protocol.notes import NOTES
 
 
 def _commands_in(module: ModuleType) -> tuple[type[Command], ...]:
@@ -16,5 +17,5 @@ def _commands_in(module: ModuleType) -> tuple[type[Command], ...]:
     )
 
 
-COMMANDS = _commands_in(commands) + _commands_in(messages)
+COMMANDS = _commands_in(commands) + _commands_in(messages) + NOTES
 """All commands, including the base classes of the messages."""

@@ -26,6 +26,7 @@ from kit.core.display import display
 from kit.core.protocol import events
 from kit.core.protocol.elements import event_time_text
 from kit.core.protocol.loggable import PLAIN, field_names, loggable, values_getter
+from kit.core.protocol.notes import Note
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Machine, Word
 from kit.core.trace.json_lines import read_lines, write_lines
@@ -52,6 +53,7 @@ ROWS_SHOWN = 20
 LONGEST_DATA = 100
 
 Found = TypeVar("Found")
+OfNote = TypeVar("OfNote", bound=Note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,10 @@ class TraceRecord:
     def __repr__(self) -> str:
         checkpoint = "" if self.checkpoint_id is None else f" chk-{self.checkpoint_id}"
         return f"{self.at_ms} ms {self.machine} {self.kind}{checkpoint}"
+
+    def note(self, kind: type[OfNote]) -> OfNote:
+        """Return the note that this is the record of. Raises ValueError if the record lacks a field of `kind`."""
+        return kind.from_record(self.checkpoint_id, self.data)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON-like data."""
@@ -383,10 +389,11 @@ def _is_remembered(kind: type[Any]) -> bool:
 def _record(entry: Entry) -> TraceRecord:
     _, number, cause, at_ms, machine, number_of_type, checkpoint_id, said = entry
     word = _TYPES[number_of_type]
-    kind, data = word.__name__, dict(zip(field_names(word), said, strict=True))
-    if kind == "Note":
-        kind, data = data["kind"], data["data"]
-    return TraceRecord(_id(entry), cause, at_ms, machine, "command" if number else "event", kind, checkpoint_id, data)
+    data = dict(zip(field_names(word), said, strict=True))
+    if issubclass(word, Note):
+        data = word.recorded(data)
+    role = "command" if number else "event"
+    return TraceRecord(_id(entry), cause, at_ms, machine, role, word.__name__, checkpoint_id, data)
 
 
 def _id(entry: Entry) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
-from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.notes import AlignmentTimedOut, BarrierNote
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.trace.record_kinds import RecordKind
@@ -59,7 +59,7 @@ class Task:
     def cancel_alignment_timeout(self) -> None:
         """Do nothing: there is no time limit."""
 
-    def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
+    def note_barrier(self, note: BarrierNote | AlignmentTimedOut) -> None:
         """Do nothing: there is no trace."""
 
 

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
-from kit.core.protocol.commands import JobStatusChanged, Note
+from kit.core.protocol.commands import JobStatusChanged
+from kit.core.protocol.notes import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    CheckpointRestored,
+    Note,
+    TriggeringFailed,
+    WaitingForSlots,
+)
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus
@@ -45,23 +52,23 @@ class JobLog:
 
     def note(self, note: Note) -> None:
         """Log a note of the JobMaster, if the job's user may care about it."""
-        data: dict[str, Any] = note.data
-        name, number = self._master.job.name, note.checkpoint_id
-        if note.kind == "CheckpointCompleted":
-            size, took = data["size_bytes"], data["duration_ms"]
-            logger.info("job %s: checkpoint %s is complete: %s bytes, %s ms", name, number, f"{size:,}", f"{took:,}")
-        elif note.kind == "CheckpointAborted":
-            level = logging.INFO if data["reason"] in _WITH_THE_JOB else logging.WARNING
-            blamed = f" ({data['task']})" if data["task"] else ""
-            logger.log(level, "job %s: checkpoint %s failed%s: %s", name, number, blamed, data["detail"])
-        elif note.kind == "TriggeringFailed":
-            level = logging.WARNING if data["reason"] in _NOT_BEGUN else logging.INFO
-            logger.log(level, "job %s: a checkpoint could not begin: %s", name, data["detail"])
-        elif note.kind == "CheckpointRestored":
-            what, self._takes_over = "takes over and restores" if self._takes_over else "restores", False
-            logger.info("job %s %s checkpoint %s, %s", name, what, number, data["path"])
-        elif note.kind == "WaitingForSlots":
-            logger.warning("job %s waits for slots: %s", name, self._master.rescaling.slots_said)
+        name = self._master.job.name
+        match note:
+            case CheckpointCompleted(checkpoint_id=number, size_bytes=size, duration_ms=took):
+                told = "job %s: checkpoint %s is complete: %s bytes, %s ms"
+                logger.info(told, name, number, f"{size:,}", f"{took:,}")
+            case CheckpointAborted(checkpoint_id=number, reason=reason, task=task):
+                level = logging.INFO if reason in _WITH_THE_JOB else logging.WARNING
+                blamed = f" ({task})" if task else ""
+                logger.log(level, "job %s: checkpoint %s failed%s: %s", name, number, blamed, note.detail)
+            case TriggeringFailed(reason=reason, detail=detail):
+                level = logging.WARNING if reason in _NOT_BEGUN else logging.INFO
+                logger.log(level, "job %s: a checkpoint could not begin: %s", name, detail)
+            case CheckpointRestored(checkpoint_id=number, path=path):
+                what, self._takes_over = "takes over and restores" if self._takes_over else "restores", False
+                logger.info("job %s %s checkpoint %s, %s", name, what, number, path)
+            case WaitingForSlots():
+                logger.warning("job %s waits for slots: %s", name, self._master.rescaling.slots_said)
 
     def rows_dropped(self, late: Mapping[str, int]) -> None:
         """Log, once for each operator, that it drops late rows; `job.meters()` has the current numbers."""

@@ -19,10 +19,17 @@ is deleted.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from kit.core.protocol.commands import DiscardState
 from kit.core.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
-from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.notes import (
+    AcknowledgeIgnored,
+    DeclineIgnored,
+    MetricsIgnored,
+    ReportIgnored,
+    TaskAcknowledged,
+)
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, split_task_name
 from kit.core.protocol.words import handles
@@ -92,13 +99,14 @@ class CheckpointAcknowledgement:
     def _acknowledged(self, checkpoint: PendingCheckpoint, event: AcknowledgeCheckpoint) -> None:
         task = checkpoint.acked_tasks[event.task]
         checkpoint.stats.report(task.vertex.name, task.subtask_index, self._context.at, event.metrics)
-        self._ledger.note(
-            "TaskAcknowledged",
-            event.checkpoint_id,
-            task=event.task,
-            acked=len(checkpoint.acked_tasks),
-            tasks=checkpoint.tasks,
-            size_bytes=event.metrics.bytes_persisted,
+        self._context.emit(
+            TaskAcknowledged(
+                checkpoint_id=event.checkpoint_id,
+                task=event.task,
+                acked=len(checkpoint.acked_tasks),
+                tasks=checkpoint.tasks,
+                size_bytes=event.metrics.bytes_persisted,
+            )
         )
         self._completion.on_acknowledged(checkpoint)
 
@@ -125,11 +133,12 @@ class CheckpointAcknowledgement:
         if paths:
             self._context.emit(DiscardState(paths=paths, checkpoint_id=event.checkpoint_id))
 
-    def _note_ignored(self, event: Report, result: str, **facts: object) -> None:
+    def _note_ignored(self, event: Report, result: str, **facts: Any) -> None:
         """Note that a report was ignored; `result` says how its checkpoint ended, or that it is unknown."""
-        self._ledger.note(
-            IGNORED[type(event)], event.checkpoint_id, task=event.task, attempt=event.attempt, result=result, **facts
+        note = IGNORED[type(event)](
+            checkpoint_id=event.checkpoint_id, task=event.task, attempt=event.attempt, result=result, **facts
         )
+        self._context.emit(note)
 
     @handles(DeclineCheckpoint)
     def on_decline(self, event: DeclineCheckpoint) -> None:
@@ -163,9 +172,9 @@ class CheckpointAcknowledgement:
         self._ledger.statistics.report_incomplete(event.checkpoint_id, vertex, subtask, self._context.at, event.metrics)
 
 
-IGNORED: dict[type[Report], NoteKind] = {
-    AcknowledgeCheckpoint: "AcknowledgeIgnored",
-    DeclineCheckpoint: "DeclineIgnored",
-    ReportCheckpointMetrics: "MetricsIgnored",
+IGNORED: dict[type[Report], type[ReportIgnored]] = {
+    AcknowledgeCheckpoint: AcknowledgeIgnored,
+    DeclineCheckpoint: DeclineIgnored,
+    ReportCheckpointMetrics: MetricsIgnored,
 }
 """The note about a message that changed nothing."""

@@ -25,6 +25,7 @@ from kit.core.metadata import CheckpointMetadata, MetadataError, with_covered_ou
 from kit.core.protocol.commands import CancelTimer, StoreCheckpoint, WriteMetadata
 from kit.core.protocol.events import CheckpointStored, CheckpointStoreFailed, MetadataFailed, MetadataWritten
 from kit.core.protocol.messages import NotifyCheckpointComplete
+from kit.core.protocol.notes import CheckpointFinalizing
 from kit.core.protocol.properties import RecoveryClaimMode
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.words import handles
@@ -81,7 +82,7 @@ class CheckpointCompletion:
             return
         checkpoint.step(CheckpointEvent.FINALIZED)
         self._writing[checkpoint.checkpoint_id] = checkpoint, metadata
-        self._ledger.note("CheckpointFinalizing", checkpoint.checkpoint_id, size_bytes=len(data))
+        self._context.emit(CheckpointFinalizing(checkpoint_id=checkpoint.checkpoint_id, size_bytes=len(data)))
         self._context.emit(
             WriteMetadata(checkpoint_id=checkpoint.checkpoint_id, location=checkpoint.location, data=data)
         )

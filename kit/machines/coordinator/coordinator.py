@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 from kit.core.protocol import events
 from kit.core.protocol.commands import CloseMasterHooks
+from kit.core.protocol.notes import RequestQueued
 from kit.core.protocol.properties import FULL_CHECKPOINT, CheckpointProperties
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.words import ProtocolError, Word, handler_in, handles
@@ -211,13 +212,14 @@ class CheckpointCoordinator:
             self._start_requests()
         if request in self.decider.queue:
             position = self.decider.queue.index(request)
-            self.ledger.note(
-                "RequestQueued",
-                request=request.label,
-                position=position,
-                pending=len(self.pending),
-                at_most=self.config.max_concurrent,
-                cleaning=self.ledger.cleaning,
+            self._context.emit(
+                RequestQueued(
+                    request=request.label,
+                    position=position,
+                    pending=len(self.pending),
+                    at_most=self.config.max_concurrent,
+                    cleaning=self.ledger.cleaning,
+                )
             )
 
     def _start_requests(self) -> None:

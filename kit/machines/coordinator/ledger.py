@@ -12,12 +12,21 @@ Follows the shared state of Flink's `CheckpointCoordinator`, with `abortPendingC
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from kit.core.protocol.commands import CancelTimer, CompleteRequest, DiscardState, Note, RemoveStored, ScheduleTimer
+from kit.core.protocol.commands import CancelTimer, CompleteRequest, DiscardState, RemoveStored, ScheduleTimer
 from kit.core.protocol.events import StateDiscarded
 from kit.core.protocol.messages import NotifyCheckpointAborted
-from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.notes import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    CheckpointDiscarded,
+    CheckpointPending,
+    CheckpointRemoved,
+    CheckpointSubsumed,
+    RequestRefused,
+    TriggeringFailed,
+)
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.words import ProtocolError, handles
 from kit.machines.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
@@ -124,21 +133,22 @@ class CheckpointLedger:
             raise ProtocolError(f"checkpoint id {checkpoint_id} was allocated twice:  {self.pending[checkpoint_id]!r}")
         self.pending[checkpoint_id] = checkpoint
         self._context.emit(ScheduleTimer(timer=timeout_timer(checkpoint_id), due_ms=expires_ms))
-        self.note(
-            "CheckpointPending",
-            checkpoint_id,
-            snapshot=checkpoint.properties.snapshot_type.name,
-            tasks=checkpoint.tasks,
-            finished=len(plan.finished_tasks),
-            trigger=[task.task for task in plan.tasks_to_trigger],
-            coordinators=len(checkpoint.not_yet_acked_coordinators),
-            hooks=len(checkpoint.not_yet_acked_hooks),
-            expires_ms=expires_ms,
+        self._context.emit(
+            CheckpointPending(
+                checkpoint_id=checkpoint_id,
+                snapshot=checkpoint.properties.snapshot_type.name,
+                tasks=checkpoint.tasks,
+                finished=len(plan.finished_tasks),
+                trigger=plan.names_to_trigger,
+                coordinators=len(checkpoint.not_yet_acked_coordinators),
+                hooks=len(checkpoint.not_yet_acked_hooks),
+                expires_ms=expires_ms,
+            )
         )
 
     def fail_request(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
         """Fail a request that led to no checkpoint. Flink: `onTriggerFailure`."""
-        self.note("TriggeringFailed", request=request.label, reason=why.reason.name, detail=str(why))
+        self._context.emit(TriggeringFailed(request=request.label, reason=why.reason.name, detail=str(why)))
         self.answer_with_error(request, why)
         failed = NeverBegun(self._context.at, request.properties.snapshot_type.name, str(why))
         self.statistics.failed_before_start(failed if why.reason in COUNTED else None)
@@ -147,7 +157,7 @@ class CheckpointLedger:
 
     def refuse(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
         """Reject a request that will not be carried out."""
-        self.note("RequestRefused", request=request.label, reason=why.reason.name, detail=str(why))
+        self._context.emit(RequestRefused(request=request.label, reason=why.reason.name, detail=str(why)))
         self.answer_with_error(request, why)
 
     def answer_with_error(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
@@ -207,14 +217,15 @@ class CheckpointLedger:
             del self.ended[next(iter(self.ended))]
 
     def _note_aborted(self, checkpoint: PendingCheckpoint, why: CheckpointException, task: str | None = None) -> None:
-        self.note(
-            "CheckpointAborted",
-            checkpoint.checkpoint_id,
-            reason=why.reason.name,
-            detail=str(why),
-            task=task,
-            acked=len(checkpoint.acked_tasks),
-            tasks=checkpoint.tasks,
+        self._context.emit(
+            CheckpointAborted(
+                checkpoint_id=checkpoint.checkpoint_id,
+                reason=why.reason.name,
+                detail=str(why),
+                task=task,
+                acked=len(checkpoint.acked_tasks),
+                tasks=checkpoint.tasks,
+            )
         )
 
     def _count_failure(self, checkpoint: PendingCheckpoint, why: CheckpointException, task: str | None = None) -> None:
@@ -255,13 +266,14 @@ class CheckpointLedger:
         self.failures.handle_success(completed.checkpoint_id)
         self.statistics.completed(checkpoint.stats, at_ms, completed.location, metadata_size)
         self.last_completion_ms = at_ms
-        self.note(
-            "CheckpointCompleted",
-            completed.checkpoint_id,
-            snapshot=completed.properties.snapshot_type.name,
-            size_bytes=completed.state_size,
-            duration_ms=at_ms - completed.timestamp_ms,
-            subsumed=None if subsumed_id == NO_CHECKPOINT else subsumed_id,
+        self._context.emit(
+            CheckpointCompleted(
+                checkpoint_id=completed.checkpoint_id,
+                snapshot=completed.properties.snapshot_type.name,
+                size_bytes=completed.state_size,
+                duration_ms=at_ms - completed.timestamp_ms,
+                subsumed=None if subsumed_id == NO_CHECKPOINT else subsumed_id,
+            )
         )
         if self._listener is not None and not completed.properties.is_savepoint:
             self._listener.on_completed_checkpoint(completed.checkpoint_id)
@@ -283,7 +295,7 @@ class CheckpointLedger:
             return NO_CHECKPOINT
         subsumed, removals = self.store.add(completed)
         self.force_full_snapshot = False
-        self.discard(removals, "CheckpointSubsumed")
+        self.discard(removals, CheckpointSubsumed)
         gone = subsumed is not None and subsumed.properties.discard_subsumed
         return subsumed.checkpoint_id if subsumed is not None and gone else NO_CHECKPOINT
 
@@ -328,15 +340,15 @@ class CheckpointLedger:
 
     # --- deleting -------------------------------------------------------------------------------------------------
 
-    def discard(self, removals: Iterable[Removal], kind: NoteKind = "CheckpointDiscarded") -> None:
-        """Delete what the store no longer needs; `kind` is its name in the trace."""
+    def discard(self, removals: Iterable[Removal], note: type[CheckpointRemoved] = CheckpointDiscarded) -> None:
+        """Delete what the store no longer needs, and record a `note` of each checkpoint."""
         for removal in removals:
             if isinstance(removal, RemoveStored):
                 self._context.emit(removal)
                 continue
             if removal.checkpoint_id is not None:
                 self.statistics.discarded(removal.checkpoint_id)
-                self.note(kind, removal.checkpoint_id)
+                self._context.emit(note(checkpoint_id=removal.checkpoint_id))
             self.clean(removal)
 
     def clean(self, discard: DiscardState) -> None:
@@ -367,10 +379,6 @@ class CheckpointLedger:
     def shut_down(self, job_status: str) -> None:
         """End with the job in this status; later events are treated accordingly."""
         self.is_shut_down, self.job_status = True, job_status
-
-    def note(self, kind: NoteKind, checkpoint_id: int | None = None, **data: Any) -> None:
-        """Record a note in the trace."""
-        self._context.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 
     def validate(self) -> None:
         """Check that nothing is pending twice, or both pending and completed. Raises AssertionError."""

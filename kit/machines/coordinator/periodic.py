@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kit.core.protocol.commands import CancelTimer, Note, ScheduleTimer
+from kit.core.protocol.commands import CancelTimer, ScheduleTimer
+from kit.core.protocol.notes import PeriodicTriggerScheduled
 from kit.machines.coordinator.context import CoordinatorContext
 from kit.stream.settings.job_settings import DISABLED_CHECKPOINT_INTERVAL_MS, CheckpointCoordinatorConfiguration
 
@@ -105,7 +106,7 @@ class PeriodicTrigger:
         self._due_ms = due_ms
         self._context.emit(ScheduleTimer(timer=PERIODIC_TIMER, due_ms=max(due_ms, self._context.at)))
         rules = {"interval_ms": self.interval_ms, "min_pause_ms": self._config.min_pause_ms}
-        self._context.emit(Note(kind="PeriodicTriggerScheduled", data={"due_ms": due_ms, **rules}))
+        self._context.emit(PeriodicTriggerScheduled(due_ms=due_ms, **rules))
 
     def __repr__(self) -> str:
         backlog = f", backlog of {len(self._backlogs)} sources" * bool(self._backlogs)

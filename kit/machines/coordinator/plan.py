@@ -104,6 +104,11 @@ class CheckpointPlan:
     may_have_finished_tasks: bool = True
     _finished_operators: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def names_to_trigger(self) -> tuple[str, ...]:
+        """The names of the tasks to trigger."""
+        return tuple(task.task for task in self.tasks_to_trigger)
+
     def report_task_finished_on_restore(self, task: ExecutionVertex) -> None:
         """Record that this task, and so its whole vertex, was restored as finished."""
         self.fully_finished.setdefault(task.vertex.name, task)

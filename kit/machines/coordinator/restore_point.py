@@ -21,6 +21,7 @@ from dataclasses import replace
 
 from kit.core.metadata import CheckpointMetadata, read_metadata
 from kit.core.protocol import commands
+from kit.core.protocol.notes import CheckpointRestored, CheckpointSubsumed
 from kit.core.protocol.properties import CheckpointProperties, RecoveryClaimMode
 from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.core.protocol.words import ProtocolError
@@ -64,7 +65,7 @@ class CheckpointRestore:
         is_claimed = claim_mode is RecoveryClaimMode.CLAIM
         completed = self._completed(metadata, claim_mode, location, path, is_claimed=is_claimed)
         _, discards = self._ledger.store.add(completed)
-        self._ledger.discard(discards, "CheckpointSubsumed")
+        self._ledger.discard(discards, CheckpointSubsumed)
         self._context.emit(commands.SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
         if self._ledger.store.is_durable:
             self._context.emit(
@@ -188,9 +189,10 @@ class CheckpointRestore:
             if error_if_no_checkpoint:
                 raise ValueError("No completed checkpoint available: the job must start from one")
             return None
-        self._ledger.note(
-            "CheckpointRestored", latest.checkpoint_id, path=latest.location, size_bytes=latest.state_size
+        note = CheckpointRestored(
+            checkpoint_id=latest.checkpoint_id, path=latest.location, size_bytes=latest.state_size
         )
+        self._context.emit(note)
         return self._without_ignored_data(latest)
 
     def restore_hooks(self, latest: CompletedCheckpoint | None, *, allow_non_restored_state: bool = True) -> bool:

@@ -23,6 +23,13 @@ from dataclasses import dataclass
 
 from kit.core.protocol import commands, events
 from kit.core.protocol.messages import TriggerTaskCheckpoint
+from kit.core.protocol.notes import (
+    CheckpointPlannedAgain,
+    CheckpointTriggered,
+    CoordinatorAcknowledged,
+    MasterHookAcknowledged,
+    TriggeringStarted,
+)
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.properties import FULL_CHECKPOINT
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
@@ -88,9 +95,7 @@ class CheckpointTrigger:
             self._ledger.fail_request(request, why)
             return
         self._chosen = Chosen(request, self._context.at, plan)
-        self._ledger.note(
-            "TriggeringStarted", request=request.label, trigger=[task.task for task in plan.tasks_to_trigger]
-        )
+        self._context.emit(TriggeringStarted(request=request.label, trigger=plan.names_to_trigger))
         self._context.emit(commands.AllocateCheckpointId())
 
     def _check_global_state(self, request: CheckpointTriggerRequest) -> None:
@@ -216,9 +221,10 @@ class CheckpointTrigger:
             return TaskAcknowledgeResult.DISCARDED
         result = checkpoint.acknowledge_coordinator(operator_id, state)
         if result is TaskAcknowledgeResult.SUCCESS:
-            self._ledger.note(
-                "CoordinatorAcknowledged", checkpoint_id, operator_id=operator_id, size_bytes=len(state or b"")
+            note = CoordinatorAcknowledged(
+                checkpoint_id=checkpoint_id, operator_id=operator_id, size_bytes=len(state or b"")
             )
+            self._context.emit(note)
             self._go_on(checkpoint)
         return result
 
@@ -235,9 +241,10 @@ class CheckpointTrigger:
             return
         state = None if event.state is None else MasterState(event.hook, event.version, event.state)
         if checkpoint.acknowledge_hook(event.hook, state) is TaskAcknowledgeResult.SUCCESS:
-            self._ledger.note(
-                "MasterHookAcknowledged", event.checkpoint_id, hook=event.hook, size_bytes=len(event.state or b"")
+            note = MasterHookAcknowledged(
+                checkpoint_id=event.checkpoint_id, hook=event.hook, size_bytes=len(event.state or b"")
             )
+            self._context.emit(note)
             self._go_on(checkpoint)
 
     @handles(events.MasterHookFailed)
@@ -308,12 +315,10 @@ class CheckpointTrigger:
             )
             self._context.coordinators.open_gate(task.task, checkpoint.checkpoint_id)
         checkpoint.step(CheckpointEvent.TRIGGERED)
-        self._ledger.note(
-            "CheckpointTriggered",
-            checkpoint.checkpoint_id,
-            tasks=[task.task for task in plan.tasks_to_trigger],
-            alignment=options.alignment.name,
+        note = CheckpointTriggered(
+            checkpoint_id=checkpoint.checkpoint_id, tasks=plan.names_to_trigger, alignment=options.alignment.name
         )
+        self._context.emit(note)
         self._completion.on_acknowledged(checkpoint)
 
     def _plan_again(self, checkpoint: PendingCheckpoint, gone: Sequence[str]) -> CheckpointPlan:
@@ -333,14 +338,14 @@ class CheckpointTrigger:
             )
         for task in checkpoint.plan_again(plan):
             checkpoint.stats.report(task.vertex.name, task.subtask_index, context.at, FINISHED_METRICS)
-        self._ledger.note(
-            "CheckpointPlannedAgain",
-            checkpoint.checkpoint_id,
+        note = CheckpointPlannedAgain(
+            checkpoint_id=checkpoint.checkpoint_id,
             gone=gone,
             tasks=checkpoint.tasks,
             finished=len(plan.finished_tasks),
-            trigger=[task.task for task in plan.tasks_to_trigger],
+            trigger=plan.names_to_trigger,
         )
+        context.emit(note)
         return plan
 
     def _is_running(self, task: str, attempt: int) -> bool:

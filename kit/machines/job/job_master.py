@@ -35,7 +35,6 @@ from kit.core.protocol.commands import (
     CompleteRequest,
     DiscoverSplits,
     JobStatusChanged,
-    Note,
     RemoveOrphans,
     ScheduleTimer,
     StartEpoch,
@@ -49,6 +48,7 @@ from kit.core.protocol.messages import (
     OperatorEventToTask,
     TaskStateChanged,
 )
+from kit.core.protocol.notes import AllTasksRunning
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, task_name, vertex_of
 from kit.core.protocol.words import Machine, ProtocolError, Word, handles
@@ -376,7 +376,7 @@ class JobMaster(Machine):
 
     def _start_checkpoints_when_running(self) -> None:
         if self.phase is Phase.RUNNING and self.tasks.all_running:
-            self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
+            self.emit(AllTasksRunning(epoch=self.epoch))
             if self.checkpoints.config.is_periodic and not self.checkpoints.periodic.is_scheduling:
                 self.checkpoints.start_checkpoint_scheduler()
             self._tell_of_rescale()

@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from kit.core.protocol import outages
-from kit.core.protocol.commands import Note
 from kit.core.protocol.messages import OperatorEventToCoordinator
-from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.notes import CoordinatorNotified, CoordinatorReset
 from kit.core.protocol.tasks import split_task_name
 from kit.core.protocol.words import Word
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
@@ -174,7 +173,8 @@ class OperatorCoordinatorHolder:
             self._create()
         self._is_started = True
         if again or checkpoint_id != NO_CHECKPOINT:
-            self._note("CoordinatorReset", None if checkpoint_id == NO_CHECKPOINT else checkpoint_id)
+            known = None if checkpoint_id == NO_CHECKPOINT else checkpoint_id
+            self.host.emit(CoordinatorReset(checkpoint_id=known, operator=self.name, operator_id=self.operator_id))
             self._call(lambda: self.coordinator.reset_to_checkpoint(checkpoint_id, state))
         self._call(self.coordinator.start)
 
@@ -263,17 +263,19 @@ class OperatorCoordinatorHolder:
 
     def notify_complete(self, checkpoint_id: int) -> None:
         self._open_gates(checkpoint_id)
-        self._note("CoordinatorNotified", checkpoint_id, outcome="complete")
+        self._note_notified(checkpoint_id, "complete")
         self._call(lambda: self.coordinator.notify_checkpoint_complete(checkpoint_id))
 
     def notify_aborted(self, checkpoint_id: int) -> None:
         self._open_gates(checkpoint_id)
-        self._note("CoordinatorNotified", checkpoint_id, outcome="aborted")
+        self._note_notified(checkpoint_id, "aborted")
         self._call(lambda: self.coordinator.notify_checkpoint_aborted(checkpoint_id))
 
-    def _note(self, kind: NoteKind, checkpoint_id: int | None, **data: str) -> None:
-        data = {"operator": self.name, "operator_id": self.operator_id, **data}
-        self.host.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
+    def _note_notified(self, checkpoint_id: int, outcome: str) -> None:
+        note = CoordinatorNotified(
+            checkpoint_id=checkpoint_id, operator=self.name, operator_id=self.operator_id, outcome=outcome
+        )
+        self.host.emit(note)
 
     def _open_gates(self, checkpoint_id: int) -> None:
         for gateway in self.gateways.values():

@@ -21,8 +21,9 @@ import contextlib
 from collections.abc import Mapping
 from typing import Protocol
 
-from kit.core.protocol.commands import CancelTimer, CompleteRequest, Note, ScheduleTimer, StoreParallelism
+from kit.core.protocol.commands import CancelTimer, CompleteRequest, ScheduleTimer, StoreParallelism
 from kit.core.protocol.events import ParallelismStored, RequestRescale
+from kit.core.protocol.notes import JobRescaled, RescaleRefused, WaitingForSlots
 from kit.core.protocol.words import Word
 from kit.machines.job.state_transition_manager import RescalePhase, StateTransitionManager
 from kit.stream.graph.execution_graph import ExecutionGraph
@@ -243,7 +244,7 @@ class Rescaling:
             self._is_stale = True
             self._note_next()
         self._new_manager()
-        self.emit(Note(kind="RescaleRefused", data={"error": error}))
+        self.emit(RescaleRefused(error=error))
         if self._request is not None:
             self._answer(error=f"the job was not rescaled: {error}")
 
@@ -296,8 +297,8 @@ class Rescaling:
         """Record in the trace that the job is redeployed from this checkpoint, and return that as a sentence."""
         changed = {name: number for name, number in available.items() if number != self._runs[name]}
         before = {name: self._runs[name] for name in changed}
-        data = {"from": before, "to": changed, "slots": self.slots, "why": self.trigger}
-        self.emit(Note(kind="JobRescaled", checkpoint_id=checkpoint_id, data=data))
+        note = JobRescaled(checkpoint_id=checkpoint_id, from_=before, to=changed, slots=self.slots, why=self.trigger)
+        self.emit(note)
         self.trigger, self.is_under_way = "", True
         steps = ", ".join(f"{name} from {before[name]} to {number}" for name, number in changed.items())
         return f"it is rescaled: {steps}"
@@ -358,7 +359,7 @@ class Rescaling:
     def _wait_for_slots(self, timer: str, for_ms: int | None) -> None:
         if not self.waits_for_slots:
             self.waits_for_slots = True
-            self.emit(Note(kind="WaitingForSlots", data={"slots": self.slots, "least": self.least}))
+            self.emit(WaitingForSlots(slots=self.slots, least=self.least))
         if for_ms is not None and timer not in self._slot_timers:
             self._slot_timers.add(timer)
             self.emit(ScheduleTimer(timer=timer, due_ms=self.at + for_ms))

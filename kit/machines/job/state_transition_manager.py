@@ -21,7 +21,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import ClassVar, Protocol
 
-from kit.core.protocol.commands import CancelTimer, Note, ScheduleTimer
+from kit.core.protocol.commands import CancelTimer, ScheduleTimer
+from kit.core.protocol.notes import RescalePhaseChanged
 from kit.core.protocol.transitions import Transitions
 from kit.core.protocol.words import Word
 from kit.stream.settings.job_settings import RescaleConfig
@@ -181,7 +182,7 @@ class StateTransitionManager:
         self._note(event.value)
 
     def _note(self, why: str = _E.CHANGED.value) -> None:
-        self._context.emit(Note(kind="RescalePhaseChanged", data={"phase": self.phase.name, "why": why}))
+        self._context.emit(RescalePhaseChanged(phase=self.phase.name, why=why))
 
     def __repr__(self) -> str:
         return f"StateTransitionManager({self.phase.name})"

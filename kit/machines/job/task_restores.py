@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kit.core.protocol.commands import Note
+from kit.core.protocol.notes import StateAssigned
 from kit.core.protocol.tasks import TaskRestore, task_name
 from kit.core.state.operator_state import OperatorState
 from kit.core.state.restored_state import RestoredSubtaskState
@@ -33,7 +33,7 @@ class RestoredJob:
     before: Mapping[str, OperatorState]
     checkpoint_id: int
 
-    def note(self, epoch: int, path: str) -> Note:
+    def note(self, epoch: int, path: str) -> StateAssigned:
         """Return the note for the trace: the epoch, the path of the checkpoint, and the assignments."""
         names = {
             operator.operator_id: operator.name
@@ -41,8 +41,7 @@ class RestoredJob:
             for operator in vertex.operators
         }
         assignments = describe_assignments(names, self.restores, self.before)
-        data = {"epoch": epoch, "path": path, "assignments": assignments}
-        return Note(kind="StateAssigned", checkpoint_id=self.checkpoint_id, data=data)
+        return StateAssigned(checkpoint_id=self.checkpoint_id, epoch=epoch, path=path, assignments=assignments)
 
 
 @dataclass(frozen=True, slots=True)

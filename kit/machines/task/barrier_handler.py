@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, Protocol
 
 from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
-from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.notes import AlignmentTimedOut, BarrierNote
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.machines.channel.input_channel import InputChannel
 from kit.machines.channel.input_gate import InputGates
@@ -55,7 +55,7 @@ class BarrierActions(Protocol):
     def cancel_alignment_timeout(self) -> None:
         """Cancel the call of `on_alignment_timeout`."""
 
-    def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
+    def note_barrier(self, note: BarrierNote | AlignmentTimedOut) -> None:
         """Record a note in the trace."""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
+from kit.core.protocol.notes import BarrierCounted, BarrierIgnored
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.machines.channel.input_channel import InputChannel
 from kit.machines.channel.input_gate import InputGates
@@ -67,12 +68,12 @@ class CheckpointBarrierTracker(CheckpointBarrierHandler):
         """Count the barrier, and take the checkpoint if it was the last one."""
         count = self._find(barrier.checkpoint_id)
         if count is None and barrier.checkpoint_id <= self.latest_checkpoint_id:
-            self._actions.note_barrier("BarrierIgnored", barrier.checkpoint_id, channel=channel.number)
+            self._actions.note_barrier(BarrierIgnored(checkpoint_id=barrier.checkpoint_id, channel=channel.number))
             return
         if count is None:
             count = self._begin(barrier.checkpoint_id, barrier)
             self._mark_alignment_start(barrier)
-        self._actions.note_barrier("BarrierCounted", barrier.checkpoint_id, channel=channel.number)
+        self._actions.note_barrier(BarrierCounted(checkpoint_id=barrier.checkpoint_id, channel=channel.number))
         if count.mark(channel):
             self._complete(count)
 

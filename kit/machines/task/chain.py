@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.core.protocol.commands import DropEffects, Note, WriteRows
+from kit.core.protocol.commands import DropEffects, WriteRows
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import OperatorEventToCoordinator
-from kit.core.protocol.notes import LateKind
+from kit.core.protocol.notes import LateRows, LateRowsDropped, ListenerNotified
 from kit.core.protocol.snapshots import Effect, RestoredPart, SnapshotPart
 from kit.core.protocol.words import Word
 from kit.core.state.errors import StateRestoreError
@@ -221,7 +221,7 @@ class ChainLink:
         self.raw_inputs = RawStateInputs(*raw_of)
         self.raw_outputs = RawStateOutputs(*raw_of)
         self.operator: Operator = chained.spec.create()
-        self._late: dict[tuple[LateKind, str], LateCount] = {}
+        self._late: dict[tuple[type[LateRows], str], LateCount] = {}
         """What was counted of each kind, for each split that is known."""
 
     def _keyed_backend(self, chained: ChainedOperator) -> HeapKeyedStateBackend | None:
@@ -299,28 +299,26 @@ class ChainLink:
     @property
     def late_rows_dropped(self) -> int:
         """Rows that came after the watermark had passed their time, and went nowhere (`numLateRecordsDropped`)."""
-        return sum(count.rows for (kind, _), count in self._late.items() if kind == "LateRowsDropped")
+        return sum(count.rows for (kind, _), count in self._late.items() if kind is LateRowsDropped)
 
-    def count_late(self, kind: LateKind, times_ms: npt.NDArray[np.int64], watermark_ms: int, split: str = "") -> None:
+    def count_late(
+        self, kind: type[LateRows], times_ms: npt.NDArray[np.int64], watermark_ms: int, split: str = ""
+    ) -> None:
         """Count rows that came after `watermark_ms` had passed them, and note it if the note adds something."""
         if not len(times_ms):
             return
         count = self._late.setdefault((kind, split), LateCount())
         is_due = count.add(times_ms, watermark_ms)
-        if kind == "LateRowsDropped":
+        if kind is LateRowsDropped:
             count.inputs = self._owner.event_time_of_inputs()
         if is_due:
-            self._note_late(kind, split, count)
+            self._owner.emit(count.note(kind, self.name, split))
 
     def note_late_rows(self) -> None:
         """Note the counts that the trace does not have yet: nobody may read more of it for some time."""
         for (kind, split), count in self._late.items():
             if count.rows > count.noted:
-                self._note_late(kind, split, count)
-
-    def _note_late(self, kind: LateKind, split: str, count: LateCount) -> None:
-        data = {"operator": self.name} | ({"split": split} if split else {}) | count.note()
-        self._owner.emit(Note(kind=kind, data=data))
+                self._owner.emit(count.note(kind, self.name, split))
 
     def restore(self, parts: Sequence[RestoredPart]) -> None:
         """Fill the backends with the operator's state, and let the operator restore from them.
@@ -384,8 +382,7 @@ class ChainLink:
 
     def _notify(self, hook: Callable[[int], object], checkpoint_id: int, outcome: str) -> None:
         """Call a hook of the user and record it in the trace. Raises UserFunctionError, also if it emits rows."""
-        data = {"operator": self.name, "outcome": outcome}
-        self._owner.emit(Note(kind="ListenerNotified", checkpoint_id=checkpoint_id, data=data))
+        self._owner.emit(ListenerNotified(checkpoint_id=checkpoint_id, operator=self.name, outcome=outcome))
         output, self.output = self.output, _NO_OUTPUT
         try:
             if never_runs(hook(checkpoint_id)):

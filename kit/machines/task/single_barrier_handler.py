@@ -18,7 +18,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
-from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.notes import (
+    AlignmentTimedOut,
+    BarrierAligned,
+    BarrierAnnounced,
+    BarrierCounted,
+    BarrierIgnored,
+    BarrierPrioritized,
+    EndCounted,
+)
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.words import ProtocolError
 from kit.machines.channel.input_channel import InputChannel
@@ -115,11 +123,11 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         if self._is_over(barrier.checkpoint_id):
             if barrier.options.needs_alignment and not is_rpc:
                 self._gates.resume([channel])
-            self._actions.note_barrier("BarrierIgnored", barrier.checkpoint_id, channel=channel.number)
+            self._actions.note_barrier(BarrierIgnored(checkpoint_id=barrier.checkpoint_id, channel=channel.number))
             return
         self._check_new_checkpoint(barrier)
         self._mark_aligned(channel, barrier)
-        self._note_taken("BarrierAligned" if barrier.options.needs_alignment else "BarrierCounted", barrier, channel)
+        self._note_taken(BarrierAligned if barrier.options.needs_alignment else BarrierCounted, barrier, channel)
         self._collect(
             BarrierEvent.BARRIER,
             lambda state: state.barrier_received(self, channel, barrier, block=not is_rpc),
@@ -132,7 +140,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         self._check_new_checkpoint(barrier)
         if self._is_over(barrier.checkpoint_id):
             return
-        self._actions.note_barrier("BarrierAnnounced", barrier.checkpoint_id, channel=channel.number)
+        self._actions.note_barrier(BarrierAnnounced(checkpoint_id=barrier.checkpoint_id, channel=channel.number))
         self._step(BarrierEvent.ANNOUNCEMENT, lambda state: state.announcement_received(channel, sequence_number))
 
     def process_cancellation(self, marker: CancelCheckpointMarker, channel: InputChannel) -> None:
@@ -155,7 +163,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             return
         if self._after_finish:
             self._mark_aligned(channel, barrier)
-            self._note_taken("EndCounted", barrier, channel)
+            self._note_taken(EndCounted, barrier, channel)
             self._collect(BarrierEvent.END, lambda state: state.end_of_partition_received(self, channel))
         else:
             self._abort(
@@ -170,7 +178,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         if timer is None or self._actions.at < timer.due_ms:
             return
         self._timer = None
-        self._actions.note_barrier("AlignmentTimedOut", timer.barrier.checkpoint_id)
+        self._actions.note_barrier(AlignmentTimedOut(checkpoint_id=timer.barrier.checkpoint_id))
         self._step(BarrierEvent.TIMEOUT, lambda state: state.alignment_timed_out(self, timer.barrier))
 
     def close(self) -> None:
@@ -275,12 +283,19 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             self._collecting = False
             self._actions.all_barriers_received(self.current_checkpoint_id)
 
-    def _note_taken(self, kind: NoteKind, barrier: CheckpointBarrier, channel: InputChannel) -> None:
+    def _note_taken(
+        self,
+        note: type[BarrierAligned | BarrierCounted | EndCounted],
+        barrier: CheckpointBarrier,
+        channel: InputChannel,
+    ) -> None:
         awaited = [waiting.number for waiting in self.awaited_channels]
-        self._actions.note_barrier(kind, barrier.checkpoint_id, channel=channel.number, awaited=awaited)
+        taken = note(checkpoint_id=barrier.checkpoint_id, channel=channel.number, awaited=awaited)
+        self._actions.note_barrier(taken)
 
     def _note_prioritized(self, channel: InputChannel) -> None:
-        self._actions.note_barrier("BarrierPrioritized", self.current_checkpoint_id, channel=channel.number)
+        note = BarrierPrioritized(checkpoint_id=self.current_checkpoint_id, channel=channel.number)
+        self._actions.note_barrier(note)
 
     def _step(self, event: BarrierEvent, step: Callable[[BarrierHandlerState], BarrierHandlerState]) -> bool:
         """Move to the state that follows; return False if the checkpoint had to be aborted."""

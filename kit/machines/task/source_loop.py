@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from kit.core.protocol.commands import AwaitRows, Note, ReadSplit, ScheduleTimer
+from kit.core.protocol.commands import AwaitRows, ReadSplit, ScheduleTimer
 from kit.core.protocol.events import RowsAvailable, SplitRead
+from kit.core.protocol.notes import SplitsPaused, SplitsResumed
 from kit.core.protocol.words import Word
 from kit.stream.operators.sources.source_operator import Exhausted, ReadRequest, SourceOperator, WaitUntil
 
@@ -80,10 +81,9 @@ class SourceLoop:
         """Record that alignment pauses all splits with rows, or that it no longer does."""
         paused = self.operator.paused
         if paused is not None:
-            data = {"splits": dict(paused.splits), "max_watermark_ms": paused.max_watermark_ms}
-            self._task.emit(Note(kind="SplitsPaused", data=data))
+            self._task.emit(SplitsPaused(splits=dict(paused.splits), max_watermark_ms=paused.max_watermark_ms))
         elif self._is_paused:
-            self._task.emit(Note(kind="SplitsResumed", data={}))
+            self._task.emit(SplitsResumed())
         self._is_paused = paused is not None
 
     def _watch(self) -> None:

@@ -50,7 +50,7 @@ from kit.core.protocol.elements import (
     WatermarkStatus,
 )
 from kit.core.protocol.lineage import Lineage
-from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.notes import AlignmentTimedOut, BarrierNote
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.snapshots import Effect, RestoredPart
 from kit.core.protocol.tasks import TRANSITIONS, ExecutionState, TaskStep
@@ -518,9 +518,9 @@ class StreamTask(Machine):
         """Cancel the timer of the barrier handler's alignment."""
         self.emit(commands.CancelTimer(timer=ALIGNMENT_TIMEOUT))
 
-    def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
+    def note_barrier(self, note: BarrierNote | AlignmentTimedOut) -> None:
         """Record an action of the barrier handler in the trace."""
-        self.emit(commands.Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
+        self.emit(note)
 
     # --- the end --------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.protocol.lineage import Lineage
-from kit.core.protocol.notes import LateKind
+from kit.core.protocol.notes import LateRows
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.handles import KeyGroupRange
 from kit.stream.backend.heap import HeapKeyedStateBackend
@@ -127,7 +127,9 @@ class OperatorContext(Protocol):
     def send_to_coordinator(self, payload: dict[str, Any]) -> None:
         """Send an event to this operator's coordinator."""
 
-    def count_late(self, kind: LateKind, times_ms: npt.NDArray[np.int64], watermark_ms: int, split: str = "") -> None:
+    def count_late(
+        self, kind: type[LateRows], times_ms: npt.NDArray[np.int64], watermark_ms: int, split: str = ""
+    ) -> None:
         """Count rows, given by their event times, that came after `watermark_ms` had passed them."""
 
 

@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from kit.core.arguments.durations import settle_durations
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.protocol.notes import RowsBehindWatermark
 from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.operators.base import Operator
 from kit.stream.operators.event_time import TimeColumn, columns_of
@@ -152,7 +153,7 @@ class TimestampsAndWatermarksOperator(Operator):
         latest_ms = int(times.max())
         if times.min() <= self._watermark_ms:
             behind, split = times[times <= self._watermark_ms], "" if self._splits is None else self._splits.current
-            self.context.count_late("RowsBehindWatermark", behind, self._watermark_ms, split)
+            self.context.count_late(RowsBehindWatermark, behind, self._watermark_ms, split)
         self._last_row_ms = self.context.activity.ms
         self.context.output.emit(batch)
         watermark_ms = max(latest_ms - self._spec.out_of_orderness_ms - 1, MIN_WATERMARK_MS)

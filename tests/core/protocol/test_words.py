@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kit.core.protocol import commands, events, messages
-from kit.core.protocol.commands import Note
+from kit.core.protocol.notes import Note
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.tasks import TRANSITIONS, ExecutionState, split_task_name, task_name
 from kit.core.protocol.words import Machine, ProtocolError, Word, handles
@@ -27,13 +27,20 @@ class Pong(Word):
     """Another one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ponged(Note):
+    """A note for tests."""
+
+    at_ms: int = 0
+
+
 class Player(Machine):
     """Answers each ping with as many notes as its number says; likes no negative ones."""
 
     @handles(Ping)
     def _ping(self, event: Ping) -> None:
         for _ in range(event.number):
-            self.emit(Note(kind="Ponged", data={"at": self.at}))
+            self.emit(Ponged(at_ms=self.at))
 
     def accepts(self, event: Word) -> bool:
         return not (isinstance(event, Ping) and event.number < 0)
@@ -44,16 +51,16 @@ class LoudPlayer(Player):
 
     @handles(Pong)
     def _pong(self, event: Pong) -> None:
-        self.emit(Note(kind="Ponged", data={}))
+        self.emit(Ponged())
 
 
 def test_events_are_numbered_and_words_say_nothing_of_it() -> None:
     player = Player("a", "a@2")
     first = player.handle(Ping(number=1), 5, "b#9.1")
     assert (player.event_id, player.cause, player.at) == ("a@2#1", "b#9.1", 5)
-    assert player.handle(Ping(number=1), 7)[0].data == {"at": 7}
+    assert player.handle(Ping(number=1), 7) == [Ponged(at_ms=7)]
     assert (player.event_id, player.cause, player.at) == ("a@2#2", "", 7)
-    assert first == [Note(kind="Ponged", data={"at": 5})]
+    assert first == [Ponged(at_ms=5)]
 
 
 def test_an_event_that_is_not_accepted_is_counted_and_dropped() -> None:
@@ -65,7 +72,7 @@ def test_an_event_that_is_not_accepted_is_counted_and_dropped() -> None:
 def test_an_unknown_event_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ProtocolError, match="a cannot handle Pong; it knows Ping"):
         Player("a").handle(Pong(), 0)
-    assert LoudPlayer("b").handle(Pong(), 0) == [Note(kind="Ponged", data={})]
+    assert LoudPlayer("b").handle(Pong(), 0) == [Ponged()]
     assert LoudPlayer("b").known_events() == {"Ping", "Pong"}
     assert repr(LoudPlayer("b")) == "LoudPlayer(b)"
 

@@ -6,16 +6,19 @@ import copy
 import gc
 import json
 import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from kit.core.protocol.commands import Note, SendElement, WriteSnapshot
+from kit.core.protocol.commands import SendElement, WriteSnapshot
 from kit.core.protocol.elements import Buffer, CheckpointBarrier
 from kit.core.protocol.events import ElementReceived, ProcessInput, StateRead, TimerFired
 from kit.core.protocol.loggable import loggable
+from kit.core.protocol.notes import Note
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
 from kit.core.protocol.words import Machine, Word, handles
@@ -23,6 +26,28 @@ from kit.core.trace.trace import Trace, TraceRecord
 
 BATCH = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
 BARRIER = CheckpointBarrier(4, 0, CheckpointOptions())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen(Note):
+    """A note for tests."""
+
+    x: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aligned(Note):
+    """A note that says nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenOf(Note):
+    """A note about a checkpoint, with a field that may be left out, and one whose name is a keyword."""
+
+    checkpoint_id: int
+    x: Sequence[int | None]
+    split: str = ""
+    from_: int = 0
 
 
 class Relay(Machine):
@@ -49,7 +74,7 @@ def told(trace: Trace, machine: Relay, event: Word, *given: Word, at: int = 0, c
 
 def test_an_event_and_its_commands_are_records_with_ids() -> None:
     trace, relay = Trace(), Relay("a")
-    records = told(trace, relay, TimerFired(timer="t"), Note(kind="Seen", data={"x": 1}), at=9, cause="b#3.1")
+    records = told(trace, relay, TimerFired(timer="t"), Seen(x=1), at=9, cause="b#3.1")
     assert [(r.id, r.cause, r.role, r.kind, r.at_ms) for r in records] == [
         ("a#1", "b#3.1", "event", "TimerFired", 9),
         ("a#1.1", "a#1", "command", "Seen", 9),
@@ -69,7 +94,7 @@ def test_what_a_command_led_to_is_followed_back_whether_the_command_is_kept_or_n
 
 @pytest.mark.parametrize("detailed", [False, True])
 def test_recording_only_observes(detailed: bool) -> None:
-    word, given = TimerFired(timer="t"), (SendElement(channel=1, element=Buffer(BATCH)), Note(kind="Seen", data={}))
+    word, given = TimerFired(timer="t"), (SendElement(channel=1, element=Buffer(BATCH)), Seen(x=1))
     before = [repr(each) for each in (word, *given)]
     relay = Relay("a")
     told(Trace(detailed=detailed), relay, word, *given, cause="b#3.1")
@@ -92,7 +117,7 @@ def test_causes_lead_through_turns_whether_they_are_kept_or_not(detailed: bool) 
     trace, relay = Trace(detailed=detailed), Relay("a")
     told(trace, relay, ElementReceived(channel=1, element=BARRIER), cause="far")
     relay.known_cause = "a#1"
-    told(trace, relay, ProcessInput(), Note(kind="Aligned", data={}))
+    told(trace, relay, ProcessInput(), Aligned())
     kinds = [record.kind for record in trace.causes(trace[-1])]
     turn = ["ProcessInput"] if detailed else []
     assert kinds == ["Aligned", *turn, "ElementReceived"]
@@ -141,8 +166,28 @@ def test_a_copy_goes_on_by_itself_with_the_same_records() -> None:
 
 def test_a_record_survives_json() -> None:
     trace, relay = Trace(), Relay("a")
-    for each in told(trace, relay, TimerFired(timer="t"), Note(kind="Seen", checkpoint_id=3, data={"x": [1, None]})):
+    for each in told(trace, relay, TimerFired(timer="t"), SeenOf(checkpoint_id=3, x=(1, None))):
         assert TraceRecord.from_dict(json.loads(json.dumps(each.to_dict()))) == each
+
+
+@pytest.mark.parametrize(
+    ("note", "data"),
+    [
+        (SeenOf(checkpoint_id=3, x=[1, None]), {"x": [1, None]}),
+        (SeenOf(checkpoint_id=3, x=[], split="a", from_=7), {"x": [], "split": "a", "from": 7}),
+    ],
+)
+def test_a_record_of_a_note_has_its_fields_and_gives_it_back(note: SeenOf, data: dict[str, Any]) -> None:
+    record = told(Trace(), Relay("a"), TimerFired(timer="t"), note)[1]
+    assert (record.kind, record.checkpoint_id, record.data) == ("SeenOf", 3, data)
+    assert record.note(SeenOf) == note
+
+
+def test_a_record_of_another_version_is_read_as_far_as_it_has_what_is_needed() -> None:
+    newer = TraceRecord("a#1.1", "a#1", 0, "a", "command", "SeenOf", 3, {"x": [], "more": 1})
+    assert newer.note(SeenOf) == SeenOf(checkpoint_id=3, x=[])
+    with pytest.raises(ValueError, match="a record of SeenOf has no 'x'; it has y"):
+        TraceRecord("a#1.1", "a#1", 0, "a", "command", "SeenOf", 3, {"y": 1}).note(SeenOf)
 
 
 def test_a_trace_as_a_table() -> None:

@@ -208,9 +208,9 @@ class Harness:
         self.emitted = [word for word in self.emitted if not isinstance(word, kind)]
         return found
 
-    def notes(self, kind: str) -> list[commands.Note]:
+    def notes(self, kind: type[W]) -> list[W]:
         """Give the notes of this kind, without taking them."""
-        return [word for word in self.emitted if isinstance(word, commands.Note) and word.kind == kind]
+        return [word for word in self.emitted if isinstance(word, kind)]
 
     def errors(self) -> dict[int, str]:
         """Take the answers to requests that failed, by request id."""

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kit.core.metadata import CheckpointMetadata, read_metadata
 from kit.core.protocol import commands, events
 from kit.core.protocol.messages import NotifyCheckpointAborted, NotifyCheckpointComplete
+from kit.core.protocol.notes import CheckpointCompleted
 from kit.core.protocol.reasons import CheckpointFailureReason as Reason
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Word
@@ -73,8 +74,8 @@ class AnyOrder(RuleBasedStateMachine):
                 self.answered.append(word.request_id)
             elif isinstance(word, commands.DiscardState):
                 self.gone |= set(word.paths)
-            elif isinstance(word, commands.Note) and word.kind == "CheckpointCompleted":
-                if "Savepoint" in word.data["snapshot"]:
+            elif isinstance(word, CheckpointCompleted):
+                if "Savepoint" in word.snapshot:
                     self.savepoints.add(word.checkpoint_id)
             elif isinstance(word, NotifyCheckpointComplete):
                 self.confirmed.add(word.checkpoint_id)

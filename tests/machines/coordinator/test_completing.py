@@ -14,6 +14,13 @@ from kit.core.protocol.messages import (
     ReportCheckpointMetrics,
     TriggerTaskCheckpoint,
 )
+from kit.core.protocol.notes import (
+    AcknowledgeIgnored,
+    CheckpointAborted,
+    CheckpointDiscarded,
+    DeclineIgnored,
+    MetricsIgnored,
+)
 from kit.core.protocol.properties import RetentionPolicy
 from kit.core.protocol.reasons import CheckpointFailureReason as Reason
 from kit.core.state.operator_state import FINISHED_ON_RESTORE, TaskStateSnapshot
@@ -154,7 +161,7 @@ def test_an_older_checkpoint_that_waits_for_a_newer_one_to_complete_is_subsumed(
     job.answer_completing()
     assert job.retained_ids() == [second]
     assert job.pending() == []
-    assert [note.data["reason"] for note in job.notes("CheckpointAborted")] == ["CHECKPOINT_SUBSUMED"]
+    assert [note.reason for note in job.notes(CheckpointAborted)] == ["CHECKPOINT_SUBSUMED"]
 
 
 @pytest.mark.flink(
@@ -226,7 +233,7 @@ def test_acks_from_nowhere_are_ignored() -> None:
     job.decline(1, "source/0", job_id="another job")
     job.decline(9, "source/0")
     assert len(job.coordinator.pending[1].acked_tasks) == 0
-    results = [note.data["result"] for note in job.notes("AcknowledgeIgnored")]
+    results = [note.result for note in job.notes(AcknowledgeIgnored)]
     assert results == ["WRONG_JOB", "UNKNOWN_CHECKPOINT", "UNKNOWN", "UNKNOWN"]
 
 
@@ -272,10 +279,8 @@ def test_a_late_ack_and_a_late_decline_change_nothing_and_say_how_the_checkpoint
     told, aborted = job.calls[:], job.aborted()
     job.ack(checkpoint_id, "sums/0", keyed_state("late"))
     job.decline(checkpoint_id, "sums/0")
-    assert [note.data["result"] for note in job.notes("AcknowledgeIgnored")] == [how]
-    assert [(note.data["result"], note.data["reason"]) for note in job.notes("DeclineIgnored")] == [
-        (how, "CHECKPOINT_DECLINED")
-    ]
+    assert [note.result for note in job.notes(AcknowledgeIgnored)] == [how]
+    assert [(note.result, note.reason) for note in job.notes(DeclineIgnored)] == [(how, "CHECKPOINT_DECLINED")]
     assert job.discarded() == (set() if how == "COMPLETED" else {"late"})
     assert (job.calls, job.aborted()) == (told, []), aborted
 
@@ -286,7 +291,7 @@ def test_a_checkpoint_is_remembered_until_many_others_have_ended() -> None:
         job.decline(job.trigger(), "sums/0")
     for checkpoint_id in (1, 2):
         job.ack(checkpoint_id, "sums/1")
-    results = [note.data["result"] for note in job.notes("AcknowledgeIgnored")]
+    results = [note.result for note in job.notes(AcknowledgeIgnored)]
     assert results == ["UNKNOWN_CHECKPOINT", "CHECKPOINT_DECLINED"]
 
 
@@ -299,10 +304,8 @@ def test_what_is_said_of_another_job_is_refused() -> None:
         task="source/0", attempt=1, job_id="another job", checkpoint_id=1, metrics=CheckpointMetrics()
     )
     job.give(report)
-    for kind in ("AcknowledgeIgnored", "DeclineIgnored", "MetricsIgnored"):
-        assert [(note.data["result"], note.data["job_id"]) for note in job.notes(kind)] == [
-            ("WRONG_JOB", "another job")
-        ]
+    for kind in (AcknowledgeIgnored, DeclineIgnored, MetricsIgnored):
+        assert [(note.result, note.job_id) for note in job.notes(kind)] == [("WRONG_JOB", "another job")]
     assert (job.pending(), job.discarded()) == ([1], set())
 
 
@@ -312,8 +315,8 @@ def test_a_slot_that_does_not_know_the_task_blames_nobody() -> None:
     request = job.request()
     job.answer_triggering()
     job.decline(1, "source/0", Reason.TASK_CHECKPOINT_FAILURE)
-    [note] = job.notes("CheckpointAborted")
-    assert (note.data["reason"], note.data["task"]) == ("TASK_CHECKPOINT_FAILURE", None)
+    [note] = job.notes(CheckpointAborted)
+    assert (note.reason, note.task) == ("TASK_CHECKPOINT_FAILURE", None)
     assert Reason.TASK_CHECKPOINT_FAILURE.message in job.errors()[request]
     assert [call for call in job.calls if call[0].startswith("fail_job")] == []
 
@@ -515,7 +518,7 @@ def test_what_cannot_be_stored_subsumes_nothing() -> None:
     job.give(events.CheckpointStoreFailed(checkpoint_id=2, error="no quorum"))
     assert job.retained_ids() == [1]
     assert job.discarded() == {"chk-2/_metadata"}
-    assert [note.checkpoint_id for note in job.notes("CheckpointDiscarded")] == [2]
+    assert [note.checkpoint_id for note in job.notes(CheckpointDiscarded)] == [2]
 
 
 @pytest.mark.flink("CheckpointCoordinatorFailureTest.testCleanupOmissionForPossibleInconsistentStateException")
@@ -615,8 +618,8 @@ def test_two_files_under_one_key_decline_the_checkpoint() -> None:
     entry.handle = keyed_state("a", 99).managed_keyed_state[0]
     job.ack(1, "sums/1", snapshot_of("sums/1", 1, "a"))
     assert job.pending() == []
-    [aborted] = job.notes("CheckpointAborted")
-    assert "shared state a is" in aborted.data["detail"]
+    [aborted] = job.notes(CheckpointAborted)
+    assert "shared state a is" in aborted.detail
 
 
 @pytest.mark.flink("CheckpointCoordinatorTest.testExternalizedCheckpoints")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kit.core.protocol import commands, events
+from kit.core.protocol.notes import CheckpointAborted
 from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.core.protocol.reasons import CheckpointException
 from kit.core.protocol.reasons import CheckpointFailureReason as Reason
@@ -163,7 +164,7 @@ def test_the_timeout_is_cancelled_when_it_is_over() -> None:
     job.coordinator.abort_pending_checkpoints(Reason.JOB_FAILOVER_REGION)
     assert [word.timer for word in job.take(commands.CancelTimer)] == [timer.timer]
     job.give(events.TimerFired(timer=timer.timer))
-    assert [note.data["reason"] for note in job.notes("CheckpointAborted")] == ["JOB_FAILOVER_REGION"]
+    assert [note.reason for note in job.notes(CheckpointAborted)] == ["JOB_FAILOVER_REGION"]
 
 
 @pytest.mark.flink("PendingCheckpointTest.testMasterState", "PendingCheckpointTest.testMasterStateWithNullState")

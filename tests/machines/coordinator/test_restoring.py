@@ -9,6 +9,7 @@ import pytest
 from kit.core.metadata import CheckpointMetadata, write_metadata
 from kit.core.protocol import commands
 from kit.core.protocol.messages import TriggerTaskCheckpoint
+from kit.core.protocol.notes import CheckpointRestored
 from kit.core.protocol.properties import CHECKPOINT, FULL_CHECKPOINT, CheckpointProperties, RetentionPolicy
 from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.core.protocol.words import ProtocolError
@@ -203,7 +204,7 @@ def test_a_job_goes_back_to_the_newest_of_the_checkpoints_that_are_retained() ->
         latest = job.restore()
         assert latest is not None
         assert latest.checkpoint_id == checkpoint_id
-        assert job.notes("CheckpointRestored")[-1].checkpoint_id == checkpoint_id
+        assert job.notes(CheckpointRestored)[-1].checkpoint_id == checkpoint_id
     assert job.retained_ids() == [3, 4, 5]
 
 

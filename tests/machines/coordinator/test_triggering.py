@@ -6,6 +6,7 @@ import pytest
 
 from kit.core.protocol import commands, events
 from kit.core.protocol.messages import TriggerTaskCheckpoint
+from kit.core.protocol.notes import CheckpointAborted, CheckpointPending, RequestQueued, TriggeringFailed
 from kit.core.protocol.options import AlignmentType
 from kit.core.protocol.properties import CHECKPOINT, FULL_CHECKPOINT
 from kit.core.protocol.reasons import CheckpointFailureReason as Reason
@@ -61,8 +62,8 @@ def test_without_the_scheduler_periodic_triggers_fail_and_manual_ones_pass() -> 
     job.give(events.TimerFired(timer=PERIODIC_TIMER))
     job.coordinator.stop_checkpoint_scheduler()
     job.answer_triggering()
-    [failed] = job.notes("TriggeringFailed")
-    assert failed.data["reason"] == "PERIODIC_SCHEDULER_SHUTDOWN"
+    [failed] = job.notes(TriggeringFailed)
+    assert failed.reason == "PERIODIC_SCHEDULER_SHUTDOWN"
     assert job.pending() == []
     assert job.trigger() == 2
     assert job.pending() == [2]
@@ -78,8 +79,8 @@ def test_stopping_before_there_is_an_id_creates_no_checkpoint() -> None:
     job.coordinator.stop_checkpoint_scheduler()
     job.answer(commands.AllocateCheckpointId)
     assert not job.coordinator.trigger.is_triggering
-    assert [note.data["reason"] for note in job.notes("TriggeringFailed")] == ["PERIODIC_SCHEDULER_SHUTDOWN"]
-    assert job.notes("CheckpointPending") == []
+    assert [note.reason for note in job.notes(TriggeringFailed)] == ["PERIODIC_SCHEDULER_SHUTDOWN"]
+    assert job.notes(CheckpointPending) == []
 
 
 def test_a_job_without_interval_has_no_periodic_checkpoints() -> None:
@@ -95,7 +96,7 @@ def test_periodic_checkpoints_begin_once_all_tasks_run() -> None:
     job.coordinator.start_checkpoint_scheduler()
     job.wait(200)
     assert job.pending() == []
-    assert all("sums/1 is INITIALIZING" in note.data["detail"] for note in job.notes("TriggeringFailed"))
+    assert all("sums/1 is INITIALIZING" in note.detail for note in job.notes(TriggeringFailed))
     job.states["sums/1"] = ExecutionState.RUNNING
     job.wait(100)
     assert job.triggered() == [("source/0", 1), ("source/1", 1)]
@@ -110,7 +111,7 @@ def test_a_pause_lies_between_the_end_of_one_checkpoint_and_the_start_of_the_nex
     job.coordinator.start_checkpoint_scheduler()
     job.wait(100)
     job.wait(150)  # the second is due at 1200 and waits for the first
-    assert [note.data["request"] for note in job.notes("RequestQueued")] == ["Checkpoint (periodic)"]
+    assert [note.request for note in job.notes(RequestQueued)] == ["Checkpoint (periodic)"]
     job.complete(1)
     completed_at = job.at
     assert job.coordinator.decider.queue == []
@@ -318,8 +319,8 @@ def test_without_a_directory_the_checkpoint_has_failed(reason: Reason) -> None:
     job.give(events.TimerFired(timer=PERIODIC_TIMER))
     job.answer(commands.AllocateCheckpointId)
     job.give(events.LocationFailed(checkpoint_id=1, reason=reason, error="no space left"))
-    [aborted] = job.notes("CheckpointAborted")
-    assert aborted.data["reason"] == reason.name
+    [aborted] = job.notes(CheckpointAborted)
+    assert aborted.reason == reason.name
     assert [call[0] for call in job.calls].count("fail_job") == 1
     [row] = job.coordinator.statistics.to_pandas().itertuples()
     assert (row.id, row.status) == (1, "FAILED")
@@ -339,7 +340,7 @@ def test_a_failing_hook_fails_the_checkpoint_before_any_task_is_triggered() -> N
     job.give(events.MasterHookTriggered(checkpoint_id=1, hook="mail"))
     job.give(events.MasterHookFailed(checkpoint_id=1, hook="ledger", error="ledger is closed"))
     assert "ledger is closed" in job.errors()[request]
-    assert [note.data["reason"] for note in job.notes("CheckpointAborted")] == ["TRIGGER_CHECKPOINT_FAILURE"]
+    assert [note.reason for note in job.notes(CheckpointAborted)] == ["TRIGGER_CHECKPOINT_FAILURE"]
     assert job.triggered() == []
     assert job.pending() == []
 

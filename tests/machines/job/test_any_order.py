@@ -22,6 +22,7 @@ from kit.core.protocol.messages import (
     OperatorEventToTask,
     ReportCheckpointMetrics,
 )
+from kit.core.protocol.notes import CheckpointCompleted
 from kit.core.protocol.properties import RetentionPolicy
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Word
@@ -99,8 +100,8 @@ class AnyOrder(RuleBasedStateMachine):
                 case commands.StartEpoch(epoch=epoch):
                     self.epochs.append(epoch)
                     self.has_workers = True
-                case commands.Note(kind="CheckpointCompleted", checkpoint_id=int(checkpoint_id), data=data):
-                    if "Savepoint" in data["snapshot"]:
+                case CheckpointCompleted(checkpoint_id=checkpoint_id, snapshot=snapshot):
+                    if "Savepoint" in snapshot:
                         self.savepoints.add(checkpoint_id)
                     else:
                         self.completed.append(checkpoint_id)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.core.protocol.commands import Note
+from kit.core.protocol.notes import CoordinatorNotified, CoordinatorReset
 from kit.core.protocol.words import Word
 from kit.machines.job.operator_coordinators import OperatorCoordinatorHolder, OperatorCoordinators
 from kit.machines.job.subtask_gateway import GatedSubtask
@@ -40,9 +40,10 @@ class Host:
         self.failed_snapshots[checkpoint_id] = error
 
     def emit(self, word: Word) -> None:
-        assert isinstance(word, Note)
-        assert word.data["operator"] == "reads"
-        self.notes.append((word.kind, word.checkpoint_id, word.data.get("outcome")))
+        assert isinstance(word, CoordinatorReset | CoordinatorNotified)
+        assert word.operator == "reads"
+        outcome = word.outcome if isinstance(word, CoordinatorNotified) else None
+        self.notes.append((type(word).__name__, word.checkpoint_id, outcome))
 
     def coordinator_failed(self, error: str, *, may_pass: bool) -> None:
         self.failures.append(error)

@@ -24,6 +24,7 @@ from kit.core.protocol.elements import (
     EndOfPartition,
     Watermark,
 )
+from kit.core.protocol.notes import AlignmentTimedOut, BarrierNote
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.properties import SavepointFormatType, SavepointType
 from kit.core.protocol.reasons import CheckpointFailureReason
@@ -228,9 +229,9 @@ class BarrierHarness:
         """Take the timer back."""
         self.timer_due_ms = None
 
-    def note_barrier(self, kind: str, checkpoint_id: int, **data: object) -> None:
+    def note_barrier(self, note: BarrierNote | AlignmentTimedOut) -> None:
         """Take note."""
-        self.notes.append(f"{kind} {checkpoint_id}")
+        self.notes.append(f"{type(note).__name__} {note.checkpoint_id}")
 
     def add_input_data(
         self, checkpoint_id: int, info: InputChannelInfo, start_seq: int, buffers: Sequence[DataElement]

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kit.core.protocol.elements import MIN_WATERMARK_MS
 from kit.core.protocol.lineage import Lineage
-from kit.core.protocol.notes import LateKind
+from kit.core.protocol.notes import LateRows
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle
 from kit.core.state.key_groups import key_group_range_for_operator_index
@@ -140,9 +140,11 @@ class Harness:
     def send_to_coordinator(self, payload: dict[str, Any]) -> None:
         self.said.append(payload)
 
-    def count_late(self, kind: LateKind, times_ms: npt.NDArray[np.int64], watermark_ms: int, split: str = "") -> None:
+    def count_late(
+        self, kind: type[LateRows], times_ms: npt.NDArray[np.int64], watermark_ms: int, split: str = ""
+    ) -> None:
         assert (times_ms <= watermark_ms).all()
-        self.late_rows[kind] += len(times_ms)
+        self.late_rows[kind.__name__] += len(times_ms)
 
     # --- what a task does -----------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.notes import NOTES
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.trace.trace import TraceRecord
 from kit.run.kinds import BULK, DETAIL, KINDS, PLUMBING, level_of
@@ -38,7 +38,7 @@ _JOB = re.compile(r"/[0-9a-f]{32}(?=/)")
 _OPERATOR = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{26}(?=-\d)")
 _SAVEPOINT = re.compile(r"/savepoints/savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
 _REQUEST = re.compile(r" \(request -?\d+\)")
-_NOTES = frozenset(NoteKind.__args__)  # type: ignore[attr-defined]
+_NOTES = frozenset(note.__name__ for note in NOTES)
 
 
 def outcome(records: Sequence[TraceRecord], stages: Iterable[Stage], level: int) -> list[str]:

@@ -25,13 +25,13 @@ from kit.core.protocol.commands import (
     CompleteRequest,
     DiscardState,
     JobStatusChanged,
-    Note,
     ScheduleTimer,
     StartEpoch,
     StopEpoch,
 )
 from kit.core.protocol.duties import Command, Duty, by_command, refused
 from kit.core.protocol.events import ClusterStopped, EpochEnded, StartJob, TimerFired
+from kit.core.protocol.notes import AllTasksRunning, CheckpointCompleted, Note
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Word
 from kit.core.trace.trace import Trace, TraceRecord
@@ -342,10 +342,10 @@ class JobDriver:
 
     def _observe(self, command: Command, cause: str) -> None:
         """Observe a command that the trace has recorded; when all tasks run, requests can be sent."""
-        if isinstance(command, Note) and command.kind == "AllTasksRunning":
+        if isinstance(command, AllTasksRunning):
             self.ran_epoch = self.master.epoch
             self.running.set()
-        elif isinstance(command, Note) and command.kind == "CheckpointCompleted":
+        elif isinstance(command, CheckpointCompleted):
             self.last_failure = ""
         if isinstance(command, Note):
             self._log.note(command)

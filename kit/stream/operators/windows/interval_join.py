@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.arguments.durations import settle_durations
+from kit.core.protocol.notes import LateRowsDropped
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.base import Operator
 from kit.stream.operators.event_time import TimeColumn, columns_of, time_column_of
@@ -126,6 +127,6 @@ class IntervalJoinOperator(Operator):
     def _set_late_aside(self, batch: pa.RecordBatch, times: npt.NDArray[np.int64], input_index: int) -> None:
         tag = self._late_tags[input_index]
         if tag is None:
-            self.context.count_late("LateRowsDropped", times, self.context.current_watermark_ms)
+            self.context.count_late(LateRowsDropped, times, self.context.current_watermark_ms)
         else:
             self.context.output.emit_to(tag.name, batch)

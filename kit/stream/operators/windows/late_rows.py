@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kit.core.protocol.notes import LateRows
+
 GROWTH = 8
 """A count is recorded again when it has grown by one part in this many."""
 
@@ -43,11 +45,17 @@ class LateCount:
         self.behind_ms = max(self.behind_ms, watermark_ms + 1 - int(times_ms.min()))
         return self.rows - self.noted >= max(1, self.noted // GROWTH)
 
-    def note(self) -> dict[str, Any]:
-        """Return the count as JSON-like data, for the trace."""
+    def note(self, kind: type[LateRows], operator: str, split: str) -> LateRows:
+        """Return a note of the count, which the trace then has."""
         self.noted = self.rows
-        told = {"rows": self.rows, "behind_ms": self.behind_ms, "watermark_ms": self.watermark_ms}
-        return told | self.inputs
+        return kind(
+            operator=operator,
+            split=split,
+            rows=self.rows,
+            behind_ms=self.behind_ms,
+            watermark_ms=self.watermark_ms,
+            **self.inputs,
+        )
 
 
 def late_rows_of(tasks: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from kit.core.protocol.notes import LateRowsDropped
 from kit.stream.backend.files.sorting import distinct
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.backend.timers import DueTimers
@@ -105,7 +106,7 @@ class WindowJoinOperator(Operator):
         kept = distinct(rows, len(times))
         without_window = np.delete(times, kept)
         late = without_window[without_window <= self.context.current_watermark_ms]
-        self.context.count_late("LateRowsDropped", late, self.context.current_watermark_ms)
+        self.context.count_late(LateRowsDropped, late, self.context.current_watermark_ms)
         self._buffers[input_index].add(batch.take(pa.array(kept)), times[kept])
 
     def process_watermark(self, timestamp_ms: int) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kit.core.arguments.durations import settle_durations
 from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.core.protocol.notes import LateRowsDropped
 from kit.stream.backend.keys.slot_index import FEW_ROWS, extended, lowest
 from kit.stream.backend.picking import picked
 from kit.stream.backend.states.state_definition import Aspects
@@ -142,7 +143,7 @@ class WindowOperatorBase(Operator):
         if self._spec.late_tag is not None:
             self.context.output.emit_to(self._spec.late_tag.name, batch.filter(pa.array(late)))
         else:
-            self.context.count_late("LateRowsDropped", times[late], self.context.current_watermark_ms)
+            self.context.count_late(LateRowsDropped, times[late], self.context.current_watermark_ms)
 
     def _fire(self, keys: pa.Array, windows: Times, starts: Times, ends: Times) -> None:
         if len(keys):
