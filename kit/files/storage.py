@@ -9,8 +9,8 @@ State files may have entropy in their paths (`kit.files.entropy`); `_metadata` n
 
 Incomplete files are never visible: a file gets its name when it is complete. `_metadata`, which makes a directory a
 checkpoint, comes last and never overwrites another; in an object store, the store itself ensures that
-(`object_stores`). Small state goes into the metadata instead of a file of its own. What is reported as written survives
-a power failure (`kit.stream.connectors.disk`), unless the job chose otherwise (`Durability`).
+(`kit.filesystems.object_stores`). Small state goes into the metadata instead of a file of its own. What is reported as
+written survives a power failure (`kit.filesystems.local_disk`), unless the job chose otherwise (`Durability`).
 
 Follows `FsCheckpointStorageAccess` and `FsCheckpointStreamFactory`. There, state files and savepoints have random
 names. Here state files are named by operator, subtask and checkpoint, and a savepoint's digits follow from the job and
@@ -40,10 +40,10 @@ from kit.core.state.handles import (
     SegmentFileStateHandle,
     StreamStateHandle,
 )
-from kit.files import object_stores
 from kit.files.entropy import Entropy
-from kit.stream.connectors import disk
-from kit.stream.connectors.files import APPEAR_WHOLE
+from kit.filesystems import object_stores
+from kit.filesystems.file_system import CutOffError, FileSystem, hidden, is_directory, reason
+from kit.filesystems.places import open_path, over
 
 METADATA_FILE_NAME = "_metadata"
 CHECKPOINT_DIR_PREFIX = "chk-"
@@ -90,17 +90,17 @@ class StateFiles:
             raise TypeError(
                 f"file_system is {file_system!r}, but must be a file system of pyarrow.fs, or None for that of the path"
             )
-        self._file_system = file_system
+        self._only = None if file_system is None else over(file_system)
 
     @property
     def file_system(self) -> fs.FileSystem | None:
         """The file system of all paths; None if each path names its own."""
-        return self._file_system
+        return None if self._only is None else self._only.arrow
 
     @property
     def is_real(self) -> bool:
         """True if local paths are those of this machine, not of a file system in memory."""
-        return self._file_system is None or isinstance(self._file_system, fs.LocalFileSystem)
+        return self._only is None or self._only.is_local
 
     def exists(self, path: str) -> bool:
         """Return True if the file or directory exists."""
@@ -108,8 +108,8 @@ class StateFiles:
 
     def info(self, path: str) -> fs.FileInfo:
         """Return the type and the size of what is at a path."""
-        file_system, inner = self.place(path)
-        return file_system.get_file_info(inner)
+        system, inner = self.place(path)
+        return system.info(inner)
 
     def read(self, handle: StreamStateHandle | str) -> pa.Buffer:
         """Return all bytes of a handle, or of a file. Raises StorageError naming the path."""
@@ -148,14 +148,13 @@ class StateFiles:
                 "Empty checkpoint path: give the directory of a checkpoint or savepoint, or its _metadata file"
             )
         path = _qualified(pointer)
-        file_system, inner = self.place(path)
-        kind = file_system.get_file_info(inner).type
-        if kind is fs.FileType.NotFound:
+        info = self.info(path)
+        if info.type is fs.FileType.NotFound:
             raise SavepointNotFoundError(
-                f"Cannot find checkpoint or savepoint {path!r} on file system {file_system.type_name!r}: give a "
+                f"Cannot find checkpoint or savepoint {path!r} on file system {self.place(path)[0].name!r}: give a "
                 f"{CHECKPOINT_DIR_PREFIX}<id> or savepoint directory, or its {METADATA_FILE_NAME} file"
             )
-        metadata_path = f"{path}/{METADATA_FILE_NAME}" if kind is fs.FileType.Directory else path
+        metadata_path = f"{path}/{METADATA_FILE_NAME}" if is_directory(info) else path
         if not self.exists(metadata_path):
             raise SavepointNotFoundError(
                 f"Cannot find {METADATA_FILE_NAME!r} in directory {path!r}: {self._what_is_in(path)}"
@@ -166,7 +165,7 @@ class StateFiles:
     def qualified(self, path: str | os.PathLike[str]) -> str:
         """Return a path or URI in the recorded form: without a slash at its end, a local one absolute."""
         path = path_given("path", path)
-        return path.rstrip("/") if self._file_system is not None else _qualified(path)
+        return path.rstrip("/") if self._only is not None else _qualified(path)
 
     def walk(self, directory: str | os.PathLike[str], most: int) -> Iterator[tuple[str, int]]:
         """Yield the files in a directory and below it, with their bytes; none if it does not exist.
@@ -182,20 +181,20 @@ class StateFiles:
         Raises StorageError as `walk` does.
         """
         path = self.qualified(directory)
-        file_system, inner = self.place(path)
+        system, inner = self.place(path)
         with _failing_to("list", path):
-            found = file_system.get_file_info(fs.FileSelector(inner, allow_not_found=True, recursive=True))
+            found = system.entries(inner, recursive=True)
         if len(found) > most:
             raise StorageError(f"{path!r} has {len(found):,} files and directories, at most {most:,} are read")
         for each in found:
-            if each.type is fs.FileType.File:
+            if each.is_file:
                 yield f"{path}/{each.path[len(inner) :].lstrip('/')}", each
 
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, in order; none if it does not exist. Raises StorageError."""
-        file_system, inner = self.place(directory)
+        system, inner = self.place(directory)
         with _failing_to("list", directory):
-            found = file_system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
+            found = system.entries(inner)
         return sorted(info.base_name for info in found)
 
     def discard(self, paths: Iterable[str]) -> None:
@@ -203,8 +202,8 @@ class StateFiles:
         failures = []
         for path in paths:
             try:
-                file_system, inner = self.place(path)
-                disk.delete_file(file_system, inner)
+                system, inner = self.place(path)
+                system.delete(inner)
             except FileNotFoundError:
                 continue
             except (OSError, pa.ArrowException) as error:
@@ -215,42 +214,39 @@ class StateFiles:
 
     def remove_if_empty(self, directory: str) -> bool:
         """Remove a directory if it is empty, and return True if it is gone."""
-        file_system, inner = self.place(directory)
-        if file_system.get_file_info(inner).type is fs.FileType.NotFound:
+        system, inner = self.place(directory)
+        if system.info(inner).type is fs.FileType.NotFound:
             return True
-        if file_system.get_file_info(fs.FileSelector(inner)):
+        if system.entries(inner):
             return False
-        disk.delete_directory(file_system, inner)
+        system.delete_directory(inner)
         return True
 
-    def place(self, path: str) -> tuple[fs.FileSystem, str]:
-        """Return the file system of a path or URI, and the path in it."""
-        return _opened(path) if self._file_system is None else (self._file_system, path)
+    def place(self, path: str) -> tuple[FileSystem, str]:
+        """Return the file system of a path or URI, and the path in it. Raises StorageError if it cannot be opened."""
+        if self._only is not None:
+            return self._only, path
+        try:
+            return open_path(path)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise StorageError(f"Cannot open the file system of {path!r}: {error}") from error
 
     def read_part(self, path: str, offset: int, length: int | None) -> pa.Buffer:
         """Return `length` bytes of a file from `offset` on, None: all. Raises StorageError if there are fewer."""
         try:
-            file_system, inner = self.place(path)
-            with file_system.open_input_file(inner) as stream:
-                size = stream.size()
-                wanted = size - offset if length is None else length
-                if offset + wanted > size:  # before memory is allocated for a size that may be wrong
-                    raise _too_short(path, size, offset, wanted)
-                stream.seek(offset)
-                data = stream.read_buffer(wanted)
+            system, inner = self.place(path)
+            return system.read_range(inner, offset, length)
         except StorageError:
             raise
+        except CutOffError as error:
+            raise _too_short(path, error.size, offset, error.wanted) from error
         except FileNotFoundError as error:
             raise StateLostError(str(_failed("read", path, error))) from error
         except (OSError, pa.ArrowException) as error:
             raise _failed("read", path, error) from error
-        if data.size < wanted:
-            raise _too_short(path, offset + data.size, offset, wanted)
-        return data
 
     def _what_is_in(self, directory: str) -> str:
-        file_system, inner = self.place(directory)
-        names = [info.base_name for info in file_system.get_file_info(fs.FileSelector(inner))]
+        names = self.names(directory)
         completed = [name for name in names if self.exists(f"{directory}/{name}/{METADATA_FILE_NAME}")]
         if completed:
             newest_last = sorted(completed, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
@@ -413,7 +409,7 @@ class CheckpointStorage(StateFiles):
 
     def takes_pieces(self, location: CheckpointLocation) -> bool:
         """Return True if a file can be written there piece by piece without ever being visible incomplete."""
-        return disk.is_local(self.place(location.directory)[0])
+        return self.place(location.directory)[0].is_local
 
     def create_stream(self, location: CheckpointLocation, name: str) -> CheckpointStateOutputStream:
         """Store state as `to_handle` does, piece by piece, where `takes_pieces` returns True.
@@ -424,26 +420,16 @@ class CheckpointStorage(StateFiles):
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file that appears in one step. Raises StorageError naming the path."""
-        file_system, inner = self.place(path)
-        temporary = inner if file_system.type_name in APPEAR_WHOLE else _temporary(inner)
+        system, inner = self.place(path)
+        self._make(posixpath.dirname(path))
         with _failing_to("write", path):
-            self._make(posixpath.dirname(path))
-            with file_system.open_output_stream(temporary) as stream:
-                stream.write(data)
-            if temporary != inner:
-                disk.rename(file_system, temporary, inner, durable=self.syncs)
+            system.put(inner, data, durable=self.syncs)
 
     def replace(self, temporary: str, path: str, data: bytes) -> None:
         """Write a file at `temporary`, and rename it to `path`, whose directory must exist. Raises StorageError."""
-        file_system, inner = self.place(temporary)
-        try:
-            with file_system.open_output_stream(inner) as stream:
-                stream.write(data)
-            disk.rename(file_system, inner, self.place(path)[1], durable=self.syncs)
-        except (OSError, pa.ArrowException) as error:
-            with suppress(OSError, pa.ArrowException):
-                file_system.delete_file(inner)
-            raise _failed("write", path, error) from error
+        system, inner = self.place(path)
+        with _failing_to("write", path):
+            system.put(inner, data, durable=self.syncs, temporary=self.place(temporary)[1])
 
     def write_metadata(self, location: CheckpointLocation, data: bytes) -> str:
         """Make the directory a checkpoint: write its `_metadata`, the last step, and return its path.
@@ -463,25 +449,12 @@ class CheckpointStorage(StateFiles):
 
         Raises StorageError if it cannot be written.
         """
-        file_system, inner = self.place(path)
-        if self.exists(path):
-            return False
-        if self._file_system is None and object_stores.is_object(path):
-            return object_stores.put_if(path, data, None)
-        if not disk.is_local(file_system):
-            self.write(path, data)
-            return True
+        system, inner = self.place(path)
+        if self._only is None and object_stores.is_object(path):
+            return not self.exists(path) and object_stores.put_if(path, data, None)
         self._make(posixpath.dirname(path))
-        temporary = _temporary(inner)
-        try:
-            with file_system.open_output_stream(temporary) as stream:
-                stream.write(data)
-            disk.name_new(file_system, temporary, inner, durable=self.syncs)
-        except FileExistsError:
-            return False
-        except (OSError, pa.ArrowException) as error:
-            raise _failed("write", path, error) from error
-        return True
+        with _failing_to("write", path):
+            return system.put_new(inner, data, durable=self.syncs)
 
     def make_job_directory(self) -> None:
         """Make the job's own directory. Raises StorageError."""
@@ -492,33 +465,29 @@ class CheckpointStorage(StateFiles):
 
         Does nothing if the directory does not exist. Raises StorageError.
         """
-        file_system, inner = self.place(directory)
+        system, inner = self.place(directory)
         if self.syncs:
-            try:
-                disk.sync(file_system, inner)
-            except FileNotFoundError:
-                return
-            except OSError as error:
-                raise _failed("sync", directory, error) from error
+            with _failing_to("sync", directory), suppress(FileNotFoundError):
+                system.sync(inner)
 
     def make_new_directory(self, directory: str) -> None:
         """Make a directory below one that exists. Raises StorageError if it exists, or the one above it does not."""
-        file_system, inner = self.place(directory)
+        system, inner = self.place(directory)
         with _failing_to("make directory", directory):
-            disk.make_new_directory(file_system, inner, durable=self.syncs)
+            system.make_new_directory(inner, durable=self.syncs)
 
     def move(self, source: str, target: str) -> None:
         """Rename a file or directory in one step. Raises StorageError, also if `source` does not exist."""
-        file_system, inner = self.place(source)
+        system, inner = self.place(source)
         with _failing_to("rename", source):
-            disk.rename(file_system, inner, self.place(target)[1], durable=self.syncs)
+            system.rename(inner, self.place(target)[1], durable=self.syncs)
 
     def _make(self, directory: str) -> None:
         if directory in self._made:
             return
         with _failing_to("make directory", directory):
-            file_system, inner = self.place(directory)
-            disk.make_directory(file_system, inner, durable=self.syncs)
+            system, inner = self.place(directory)
+            system.make_directory(inner, durable=self.syncs)
         self._made.add(directory)
 
     # ---- discarding ---------------------------------------------------------------------------------------------
@@ -530,14 +499,10 @@ class CheckpointStorage(StateFiles):
 
     def dispose_on_failure(self, location: CheckpointLocation) -> None:
         """Remove the directory of a checkpoint that was not completed, with its content."""
-        file_system, inner = self.place(location.directory)
+        system, inner = self.place(location.directory)
         self._made.discard(location.directory)
-        try:
-            disk.delete_directory(file_system, inner)
-        except FileNotFoundError:
-            return
-        except (OSError, pa.ArrowException) as error:
-            raise _failed("remove", location.directory, error) from error
+        with _failing_to("remove", location.directory), suppress(FileNotFoundError):
+            system.delete_directory(inner)
 
 
 class CheckpointStateOutputStream:
@@ -553,7 +518,7 @@ class CheckpointStateOutputStream:
         self._location = location
         self._name = name
         self._path = storage._state_path(location, name)
-        self._file_system, self._inner = storage.place(self._path)
+        self._system, self._inner = storage.place(self._path)
         self._first: list[bytes | pa.Buffer] = []
         self._size = 0
         self._file: pa.NativeFile | None = None
@@ -572,7 +537,7 @@ class CheckpointStateOutputStream:
             self._storage._make(posixpath.dirname(self._path))
         with _failing_to("write", self._path):
             if self._file is None:
-                self._file = self._file_system.open_output_stream(_temporary(self._inner))
+                self._file = self._system.create(hidden(self._inner))
                 piece = b"".join(self._first)
             self._file.write(piece)
 
@@ -582,7 +547,7 @@ class CheckpointStateOutputStream:
             return ByteStreamStateHandle(self._name, b"".join(self._first))
         with _failing_to("write", self._path):
             self._file.close()
-            disk.rename(self._file_system, _temporary(self._inner), self._inner, durable=self._storage.syncs)
+            self._system.rename(hidden(self._inner), self._inner, durable=self._storage.syncs)
         self._kept = True
         return _file_handle(self._location, self._name, self._size, self._path)
 
@@ -594,7 +559,7 @@ class CheckpointStateOutputStream:
             with suppress(OSError, pa.ArrowException):
                 self._file.close()
             with suppress(OSError, pa.ArrowException):
-                self._file_system.delete_file(_temporary(self._inner))
+                self._system.delete(hidden(self._inner))
 
 
 # ---- paths ------------------------------------------------------------------------------------------------------
@@ -617,25 +582,6 @@ def _qualified(path: str | os.PathLike[str]) -> str:
     return text if "://" in text or text.startswith("file:") else os.path.abspath(text)
 
 
-def _opened(path: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a path or URI, and the path in it."""
-    if path.startswith("/"):
-        return _LOCAL, path
-    if path.startswith("file:"):
-        return _LOCAL, "/" + path.removeprefix("file:").lstrip("/")
-    try:
-        return fs.FileSystem.from_uri(path)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise StorageError(f"Cannot open the file system of {path!r}: {error}") from error
-
-
-_LOCAL = fs.LocalFileSystem()
-
-
-def _temporary(path: str) -> str:
-    return f"{posixpath.dirname(path)}/.{posixpath.basename(path)}.part"
-
-
 @contextmanager
 def _failing_to(what: str, path: str) -> Iterator[None]:
     """Raise StorageError, which names the path, for an error of the file system in the block."""
@@ -647,7 +593,7 @@ def _failing_to(what: str, path: str) -> Iterator[None]:
 
 def _failed(what: str, path: str, error: Exception) -> StorageError:
     remedy = "check that the path exists and this user may use it"
-    return StorageError(f"Cannot {what} {path!r}: {disk.reason(error, remedy)}")
+    return StorageError(f"Cannot {what} {path!r}: {reason(error, remedy)}")
 
 
 def _too_short(path: str, size: int, offset: int, length: int) -> StateLostError:

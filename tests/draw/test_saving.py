@@ -9,7 +9,7 @@ import pytest
 
 from kit.draw import chains, export_html, gantt, moment_svg
 from kit.draw.space_time.space_time_page import export_space_time
-from kit.files.memory import MemoryFiles
+from kit.filesystems.memory import MemoryFiles
 from kit.hosts.lab import Lab, save_scenario
 from kit.hosts.lab.jobs.ready_jobs import ready_job
 from tests.draw.labs import lab_of, letters

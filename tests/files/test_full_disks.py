@@ -14,8 +14,9 @@ import pytest
 from kit.core.protocol.snapshots import Effect
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.file_records import FileRecords
+from kit.filesystems.file_system import reason
 from kit.hosts.spark.edge import SparkOutput
-from kit.stream.connectors import CommitError, Sink, disk, files
+from kit.stream.connectors import CommitError, Sink, files
 from kit.stream.connectors.files_in_progress import FilesInProgress
 from kit.stream.connectors.part_names import staging_directory
 from tests.stream.connectors.parts import paths_of_part
@@ -89,8 +90,8 @@ def test_a_sink_says_that_there_is_no_room_for_its_rows(tmp_path: Path, write: C
 
 
 def test_a_quota_is_told_from_a_path_that_may_not_be_used() -> None:
-    assert disk.reason(OSError(122, "Disk quota exceeded"), "look") == (
+    assert reason(OSError(122, "Disk quota exceeded"), "look") == (
         "Disk quota exceeded; free space there, or have the quota raised"
     )
-    assert disk.reason(PermissionError(13, "Permission denied"), "look") == "[Errno 13] Permission denied; look"
-    assert disk.reason(OSError("lost")) == "lost"
+    assert reason(PermissionError(13, "Permission denied"), "look") == "[Errno 13] Permission denied; look"
+    assert reason(OSError("lost")) == "lost"

@@ -6,30 +6,29 @@ import os
 from pathlib import Path
 
 import pytest
-from pyarrow import fs
 
-from kit.stream.connectors import disk
+from kit.filesystems.local_disk import LocalDisk
 
-LOCAL = fs.LocalFileSystem()
+LOCAL = LocalDisk()
 
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The directories whose names were synced, in order."""
     found: list[str] = []
-    monkeypatch.setattr(disk, "sync", lambda system, path: found.append(path))
+    monkeypatch.setattr(LocalDisk, "sync", lambda system, path: found.append(path))
     return found
 
 
 def test_each_directory_that_is_made_is_synced_into_the_one_above(tmp_path: Path, synced: list[str]) -> None:
-    disk.make_directory(LOCAL, f"{tmp_path}/a/b/c", durable=True)
+    LOCAL.make_directory(f"{tmp_path}/a/b/c", durable=True)
     assert synced == [str(tmp_path), f"{tmp_path}/a", f"{tmp_path}/a/b"]
 
 
 def test_a_directory_that_another_process_made_is_synced_too(tmp_path: Path, synced: list[str]) -> None:
     """Its maker may have been killed before it synced the name."""
     os.mkdir(tmp_path / "a")
-    disk.make_directory(LOCAL, f"{tmp_path}/a", durable=True)
+    LOCAL.make_directory(f"{tmp_path}/a", durable=True)
     assert synced == [str(tmp_path)]
 
 
@@ -43,10 +42,10 @@ def test_a_directory_that_another_process_makes_meanwhile_is_synced_too(
         make(path)  # fails: the other process was faster
 
     monkeypatch.setattr(os, "mkdir", be_late)
-    disk.make_directory(LOCAL, f"{tmp_path}/a/b", durable=True)
+    LOCAL.make_directory(f"{tmp_path}/a/b", durable=True)
     assert synced == [str(tmp_path), f"{tmp_path}/a"]
 
 
 def test_nothing_is_synced_for_a_job_that_does_not_ask_for_it(tmp_path: Path, synced: list[str]) -> None:
-    disk.make_directory(LOCAL, f"{tmp_path}/a", durable=False)
+    LOCAL.make_directory(f"{tmp_path}/a", durable=False)
     assert synced == []

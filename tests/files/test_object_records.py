@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kit.core.state.errors import StorageError
-from kit.files import object_stores
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.errors import InconsistentStoreError, StoreError
 from kit.files.stores.object_records import ObjectRecords
+from kit.filesystems import object_stores
 
 
 class Objects:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kit.core.state.errors import StorageError
-from kit.files.memory import MemoryFiles
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.opening import open_store
@@ -20,6 +19,7 @@ from kit.files.stores.stores import (
     Records,
     StoreError,
 )
+from kit.filesystems.memory import MemoryFiles
 from kit.stream.settings.job_settings import CheckpointConfig, SettingError
 from kit.stream.settings.store_addresses import STORES, StoreKind
 from tests.files.contract import OpenRecords, StoreContract, stored

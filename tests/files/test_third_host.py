@@ -12,8 +12,8 @@ from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, Str
 from kit.core.protocol.commands import CommitEffects, WriteMetadata, WriteSnapshot
 from kit.core.protocol.duties import Command, Duty
 from kit.core.protocol.events import RequestStop, StartJob
-from kit.files.memory import MemoryFiles
 from kit.files.memory_output import MemoryOutput
+from kit.filesystems.memory import MemoryFiles
 from kit.machines.job.status import JobStatus
 from tests.files.third_host import ThirdHost
 

@@ -244,7 +244,7 @@ _TAKEN_OUT = (
     (
         "last-put-wins",
         "an object is written only if it does not exist",
-        "kit.files.object_stores:put_if",
+        "kit.filesystems.object_stores:put_if",
         '"create" if version is None else version',
         '"overwrite"',
         "test_object_store.py::test_of_two_that_write_the_same_metadata_one_is_told",

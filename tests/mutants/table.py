@@ -850,7 +850,7 @@ LAB: tuple[Row, ...] = (
     (
         "rewind-shares-the-disk",
         "a lab that went back sees the files of the time that it undid",
-        "kit.files.memory:MemoryFiles.copy",
+        "kit.filesystems.memory:MemoryFiles.copy",
         "MemoryFiles(dict(self.contents), set(self.directories))",
         "MemoryFiles(self.contents, self.directories)",
         ByTest("hosts/lab/test_stepping.py::test_the_disk_goes_back_too"),
@@ -1202,7 +1202,7 @@ SPARK: tuple[Row, ...] = (
     (
         "others-directory-not-synced",
         "a directory that another process made may be gone after a loss of power",
-        "kit.stream.connectors.disk:make_directory",
+        "kit.filesystems.local_disk:LocalDisk.make_directory",
         "missing[:-1] or missing",
         "missing[:-1]",
         ByTest("files/test_made_directories.py::test_a_directory_that_another_process_made_is_synced_too"),

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from kit.core.state.errors import StorageError
-from kit.files import object_stores
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.errors import InconsistentStoreError, StoreError
 from kit.files.stores.stores import Leader, Records, lost, only_reads
+from kit.filesystems import object_stores
 
 _TRIES = 50
 """Attempts to replace the object while others replace it."""

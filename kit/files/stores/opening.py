@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kit.files.object_stores import is_object
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import DurableStore, MemoryStore, Records
+from kit.filesystems.object_stores import is_object
 from kit.stream.settings.store_addresses import IN_MEMORY, store_named
 
 

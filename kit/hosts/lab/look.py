@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from kit.core.display import Picture, display
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.trace.trace import Trace
-from kit.files.memory import MemoryFiles
+from kit.filesystems.memory import MemoryFiles
 from kit.hosts.lab import refusals
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.errors import MOST_NAMED, LabError, LabJobFailedError, said, whole_number

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from kit.core.arguments.checks import Choice, no_job, one_of
 from kit.core.protocol.events import StartJob
-from kit.files.memory import MemoryFiles
 from kit.files.memory_output import MemoryOutput
 from kit.files.output_checks import begin_new_output, check_new_output, free_run_name
+from kit.filesystems.memory import MemoryFiles
 from kit.hosts.lab.errors import LabError, whole_number
 from kit.hosts.lab.recordings.snapshot_on_disk import Before
 from kit.hosts.lab.world.edge import LabEdge

@@ -28,8 +28,10 @@ from kit.files.entropy import entropy_of
 from kit.files.local_state import LocalState
 from kit.files.output import Output, columns_of_sink, rows_of_parts, sink_called, sinks
 from kit.files.storage import CheckpointStorage
+from kit.filesystems.file_system import reason
+from kit.filesystems.places import open_path
 from kit.hosts.spark.temporary import locked_directory, remove_directory, temporary_directory
-from kit.stream.connectors import disk, files
+from kit.stream.connectors import files
 from kit.stream.connectors.discarded_output import discarded
 from kit.stream.connectors.files_in_progress import FilesInProgress
 from kit.stream.connectors.part_names import (
@@ -226,9 +228,9 @@ def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
     """Return all visible rows of a sink (see `sink_called`), ordered by file name. Raises ValueError."""
     path = sink_called(job, name)
     place = output.place(path)
-    system, inner = disk.open_path(place)
+    system, inner = open_path(place)
     parts = published_parts(place)
-    tables = ((part, pq.ParquetFile(f"{inner}/{part}", filesystem=system).read()) for part in parts)
+    tables = ((part, pq.ParquetFile(system.open_file(f"{inner}/{part}")).read()) for part in parts)
     return rows_of_parts(tables, columns_of_sink(job, path))
 
 
@@ -247,8 +249,8 @@ def check_writable(job: JobGraph, checkpoints: str | None) -> None:
         try:
             _try_to_write(checkpoints)
         except OSError as error:
-            reason = disk.reason(error, "make it writable, or set another CheckpointConfig(directory=...)")
-            raise OSError(f"checkpoint directory {checkpoints!r} cannot be written: {reason}") from error
+            why = reason(error, "make it writable, or set another CheckpointConfig(directory=...)")
+            raise OSError(f"checkpoint directory {checkpoints!r} cannot be written: {why}") from error
     for sink in sinks(job):
         if not sink.path.startswith(MEMORY):
             try:
@@ -259,13 +261,13 @@ def check_writable(job: JobGraph, checkpoints: str | None) -> None:
 
 def _try_to_write(directory: str) -> None:
     """Make a file in a directory, or in the first one above it that exists, and delete it. Raises OSError."""
-    system, inner = disk.open_path(directory)
-    while disk.is_local(system) and not os.path.lexists(inner):
+    system, inner = open_path(directory)
+    while system.is_local and not os.path.lexists(inner):
         inner = os.path.dirname(inner)
     probe = f"{inner}/.kit-{uuid.uuid4().hex}"
-    with system.open_output_stream(probe) as stream:
+    with system.create(probe) as stream:
         stream.write(b"")
-    system.delete_file(probe)
+    system.delete(probe)
 
 
 _covered: dict[str, str] = {}

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from kit.files.output import sinks
 from kit.files.storage import CheckpointStorage
+from kit.filesystems.places import open_path
 from kit.hosts.spark.temporary import lock_file
-from kit.stream.connectors import disk
 from kit.stream.connectors.files import cannot_be_written
 from kit.stream.connectors.part_names import STAGING
 from kit.stream.connectors.sink import MEMORY
@@ -84,8 +84,8 @@ class OutputLocks:
         """
         try:
             for path, appends in output_modes(self._job).items():
-                system, inner = disk.open_path(path)
-                if disk.is_local(system):
+                system, inner = open_path(path)
+                if system.is_local:
                     self._held.append(self._lock(inner, appends=appends))
         except BaseException:
             self.release()

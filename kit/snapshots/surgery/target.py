@@ -14,7 +14,6 @@ import pyarrow as pa
 from kit.core.state.errors import CheckpointError, StorageError
 from kit.core.state.handles import FileStateHandle, RelativeFileStateHandle, StreamStateHandle
 from kit.files.storage import METADATA_FILE_NAME, StateFiles
-from kit.stream.connectors import disk
 
 Write = Callable[[bytes], object]
 
@@ -38,7 +37,7 @@ class Target:
         system, inner = self._files.place(self.directory)
         self._made = list(self._missing())
         try:
-            disk.make_directory(system, inner, durable=False)
+            system.make_directory(inner, durable=False)
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"Cannot make directory {self.directory!r}: {error}") from error
 
@@ -71,9 +70,9 @@ class Target:
 
         self._written.append(path)
         try:
-            with system.open_output_stream(inner) as stream:
+            with system.create(inner) as stream:
                 produce(write)
-            disk.sync(system, inner)
+            system.sync(inner)
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"Cannot write {path!r}: {error}") from error
         return RelativeFileStateHandle(name, size, path) if self._relative else FileStateHandle(path, size)
@@ -84,9 +83,7 @@ class Target:
         system, inner = self._files.place(path)
         self._written.append(path)
         try:
-            with system.open_output_stream(f"{inner}.unfinished") as stream:
-                stream.write(metadata)
-            disk.rename(system, f"{inner}.unfinished", inner, durable=True)
+            system.put(inner, metadata, durable=True, temporary=f"{inner}.unfinished")
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"Cannot write {path!r}: {error}") from error
 
@@ -94,10 +91,12 @@ class Target:
         """Remove the files that were written, and the directories that were made."""
         for path in (*self._written, f"{self.directory}/{METADATA_FILE_NAME}.unfinished"):
             with suppress(OSError, pa.ArrowException):
-                disk.delete_file(*self._files.place(path))
+                system, inner = self._files.place(path)
+                system.delete(inner)
         for directory in self._made:
             with suppress(OSError, pa.ArrowException):
-                disk.delete_if_empty(*self._files.place(directory))
+                system, inner = self._files.place(directory)
+                system.delete_if_empty(inner)
 
 
 class NoTarget(Target):

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from kit.core.arguments.allowed import CHARACTER, TEXT, expect
+from kit.filesystems.places import open_path
 from kit.stream.connectors import files
-from kit.stream.connectors.disk import open_path
 from kit.stream.operators.rows import spelled
 from kit.stream.operators.sources.source import Split
 from kit.stream.operators.spec import SchemaError, shorten, unique_names
@@ -147,7 +147,7 @@ def _inferred(path: str, dialect: CsvDialect, most: int) -> pa.Schema:
             columns = ", ".join(map(repr, names))
             raise SchemaError(f"CsvSource({path}): types has {name!r}, and the columns are {columns}")
     system, inner = open_path(path)
-    with system.open_input_stream(inner) as stream:
+    with system.open_stream(inner) as stream:
         data = stream.read(most)
         if len(data) == most and stream.read(1):
             data = data[: data.rfind(b"\n") + 1]
@@ -165,7 +165,7 @@ def _open(
 ) -> pa_csv.CSVStreamingReader:
     system, inner = open_path(path)
     try:
-        return pa_csv.open_csv(system.open_input_stream(inner), dialect.read_options(), parse, convert)
+        return pa_csv.open_csv(system.open_stream(inner), dialect.read_options(), parse, convert)
     except pa.ArrowInvalid as error:
         raise ValueError(_csv_error(path, dialect, str(error))) from error
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kit.core.arguments.allowed import count, milliseconds, or_none
 from kit.core.arguments.durations import Duration, to_ms
-from kit.stream.connectors import files
+from kit.filesystems.places import absolute
 from kit.stream.connectors.memory_sources import CollectionSource
 from kit.stream.connectors.spark_frames import check_batch_frame, check_frame, frame_schema
 from kit.stream.operators.sources.source import ReadResult, Source, Split
@@ -102,7 +102,7 @@ class DataFrameStreamSource(Source):
                 "from_spark_stream was given a DataFrame that is not streaming: write env.from_spark(df, uid='rows'), "
                 "or give one of spark.readStream"
             )
-        object.__setattr__(self, "directory", files.absolute(self.directory).rstrip("/"))
+        object.__setattr__(self, "directory", absolute(self.directory).rstrip("/"))
         object.__setattr__(self, "trigger_every", to_ms(self.trigger_every, "trigger_every"))
         self._check(trigger_every=milliseconds(1))
         object.__setattr__(self, "_schema", frame_schema(self.frame))

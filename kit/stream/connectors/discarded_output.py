@@ -12,12 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import partial
+from posixpath import dirname
 
-from pyarrow import fs
-
-from kit.stream.connectors import disk
-from kit.stream.connectors.disk import open_path
+from kit.filesystems.places import open_path
 from kit.stream.connectors.part_names import STAGING
 
 _MARK = re.compile(r"discarded-(?P<writer>.+)-from-(?P<checkpoint_id>\d+)")
@@ -30,13 +27,17 @@ def mark_discarded(path: str, parts: Iterable[tuple[str, int]], *, durable: bool
     """
     for writer, checkpoint_id in first_of_each(parts).items():
         system, inner = open_path(f"{path.rstrip('/')}/{STAGING}/discarded-{writer}-from-{checkpoint_id}")
-        disk.make_in_directory(system, inner, partial(_make_empty, system, durable=durable), durable=durable)
+        with system.create_in_directory(inner, durable=durable):
+            pass
+        if durable:
+            system.sync(inner)
+            system.sync(dirname(inner))
 
 
 def discarded(path: str) -> dict[str, int]:
     """Return the first checkpoint of which the output in `path` was discarded, for each writer with such a mark."""
-    entries = disk.entries(*open_path(f"{path.rstrip('/')}/{STAGING}"))
-    found = filter(None, (_MARK.fullmatch(info.base_name) for info in entries))
+    system, inner = open_path(f"{path.rstrip('/')}/{STAGING}")
+    found = filter(None, (_MARK.fullmatch(info.base_name) for info in system.entries(inner)))
     return first_of_each((each["writer"], int(each["checkpoint_id"])) for each in found)
 
 
@@ -46,11 +47,3 @@ def first_of_each(parts: Iterable[tuple[str, int]]) -> dict[str, int]:
     for writer, checkpoint_id in parts:
         first[writer] = min(checkpoint_id, first.get(writer, checkpoint_id))
     return first
-
-
-def _make_empty(system: fs.FileSystem, path: str, *, durable: bool) -> None:
-    with system.open_output_stream(path):
-        pass
-    if durable and disk.is_local(system):
-        disk.sync(system, path)
-        disk.sync(system, path.rpartition("/")[0])

@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from pyarrow import fs
-
-from kit.stream.connectors.disk import open_path
+from kit.filesystems.places import open_path
 from kit.stream.operators.sources.source import Split
 
 Version = dict[str, Any]
@@ -31,8 +29,8 @@ def version_of(path: str, **more: int) -> Version | None:
     That is `size` in bytes, `modified_ns` since 1970 if the file system has it, and `more`.
     """
     system, inner = open_path(path)
-    info = system.get_file_info(inner)
-    return {"size": info.size, "modified_ns": info.mtime_ns, **more} if info.type is fs.FileType.File else None
+    info = system.info(inner)
+    return {"size": info.size, "modified_ns": info.mtime_ns, **more} if info.is_file else None
 
 
 def unchanged(split: Split, stream: Iterator[T]) -> Iterator[T]:

@@ -14,26 +14,25 @@ Readers may take published files away. A record says what was published (`kit.st
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import accumulate
+from os import PathLike
 from posixpath import dirname
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 import pyarrow as pa
-from pyarrow import fs
 
 from kit.core.arguments.allowed import PLACE, expect
 from kit.core.protocol.snapshots import Effect
-from kit.stream.connectors import disk
+from kit.filesystems.file_system import FileSystem, is_directory, reason
+from kit.filesystems.places import absolute, open_path
 from kit.stream.connectors.discarded_output import mark_discarded
-from kit.stream.connectors.disk import open_path
 from kit.stream.connectors.file_versions import check_unchanged, unchanged
 from kit.stream.connectors.part_names import STAGING, PublishedName, StagedName, staging_directory
 from kit.stream.connectors.partitions import is_partition, keys_of
@@ -51,16 +50,13 @@ from kit.stream.operators.spec import SchemaError, column_list
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-APPEAR_WHOLE = ("s3", "gcs", "abfs")
-"""Arrow's names of object stores, where an object appears in one step, and a rename is a copy and a deletion."""
-
 _READ_ROWS = 1 << 16
 """The number of rows decoded at a time; smaller reads use one thread, since waking others would cost more."""
 _MOST_OPEN_SPLITS = 64
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = re.compile(r"(?:^|/)[._]")
 
-Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+Paths: TypeAlias = str | PathLike[str] | Iterable[str | PathLike[str]]
 """A file, a directory or a pattern, or several of these."""
 
 
@@ -71,15 +67,9 @@ class CommitError(OSError):
 # --- paths ----------------------------------------------------------------------------------------------------------
 
 
-def absolute(path: str | os.PathLike[str]) -> str:
-    """Return a path that means the same everywhere: local ones from the root, URIs unchanged."""
-    path = os.fspath(path)
-    return path if "://" in path else os.path.abspath(os.path.expanduser(path))
-
-
 def directory_path(of: str, path: object) -> str:
     """Return the absolute path of a directory. Raises SettingError, which begins with `of`, for anything but a path."""
-    expect(isinstance(path, os.PathLike) or PLACE.test(path), f"{of}: path", path, "the path of a directory, or a URI")
+    expect(isinstance(path, PathLike) or PLACE.test(path), f"{of}: path", path, "the path of a directory, or a URI")
     return absolute(path)  # type: ignore[arg-type]
 
 
@@ -99,10 +89,8 @@ def find_files(path: Paths, suffixes: tuple[str, ...], *, may_be_empty: bool = F
     `key=value` of a file's path below the given directory, or below the first part of a pattern that has a wildcard,
     are its keys. Raises FileNotFoundError for a missing file, ValueError for a file without bytes, both naming it.
     """
-    given = [path] if isinstance(path, str | os.PathLike) else list(path) if isinstance(path, Iterable) else []
-    if not all(isinstance(one, str | os.PathLike) for one in given) or not isinstance(
-        path, str | os.PathLike | Iterable
-    ):
+    given = [path] if isinstance(path, str | PathLike) else list(path) if isinstance(path, Iterable) else []
+    if not all(isinstance(one, str | PathLike) for one in given) or not isinstance(path, str | PathLike | Iterable):
         raise TypeError(f"a path is a text, a pathlib.Path, or several of these, and this is {path!r}")
     found = [file for one in given for file in _files_at(absolute(one), suffixes)]
     if not found:
@@ -122,15 +110,15 @@ def is_hidden(name: str) -> bool:
 def size_of(path: str) -> int:
     """Return the size of a file in bytes."""
     system, inner = open_path(path)
-    return int(system.get_file_info(inner).size)
+    return int(system.info(inner).size)
 
 
 def _files_at(path: str, suffixes: tuple[str, ...]) -> list[Found]:
     system, inner = open_path(path)
-    info = system.get_file_info(inner)
-    if info.type == fs.FileType.File:
+    info = system.info(inner)
+    if info.is_file:
         return [Found(path)]
-    if info.type == fs.FileType.Directory:
+    if is_directory(info):
         base, inside = path.rstrip("/"), _names_below(system, inner)
         return [Found(f"{base}/{name}", keys_of(name)) for name in inside if name.endswith(suffixes)]
     if not _WILDCARD.search(path):
@@ -145,12 +133,12 @@ def _files_at(path: str, suffixes: tuple[str, ...]) -> list[Found]:
     return [Found(f"{base}/{name}", keys_of(name)) for name in names]
 
 
-def _matching(system: fs.FileSystem, base: str, pattern: Sequence[str], suffixes: tuple[str, ...]) -> Iterator[str]:
+def _matching(system: FileSystem, base: str, pattern: Sequence[str], suffixes: tuple[str, ...]) -> Iterator[str]:
     """Yield the files below a directory whose path in it matches; in a matching directory, those with a suffix."""
     wanted, rest = pattern[0], pattern[1:]
     if wanted == "**" and rest:
         yield from _matching(system, base, rest, suffixes)
-    for entry in disk.entries(system, f"{base}/"):
+    for entry in system.entries(f"{base}/"):
         name = entry.base_name
         if _HIDDEN.match(name) and not _HIDDEN.match(wanted):
             continue
@@ -173,11 +161,10 @@ def _below(directory: str, names: Iterable[str]) -> Iterator[str]:
     return (f"{directory}/{name}" for name in names)
 
 
-def _names_below(system: fs.FileSystem, directory: str) -> list[str]:
+def _names_below(system: FileSystem, directory: str) -> list[str]:
     """Return the files below a directory, by their path in it, without hidden files and directories."""
     start = len(directory.rstrip("/")) + 1
-    inside = system.get_file_info(fs.FileSelector(directory, recursive=True))
-    names = (entry.path[start:] for entry in inside if entry.is_file)
+    names = (entry.path[start:] for entry in system.entries(directory, recursive=True) if entry.is_file)
     return sorted(name for name in names if not _HIDDEN.search(name))
 
 
@@ -260,7 +247,7 @@ def _parquet_file(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
 
     system, inner = open_path(path)
     try:
-        return pq.ParquetFile(inner, filesystem=system, coerce_int96_timestamp_unit=int96_unit)
+        return pq.ParquetFile(system.open_file(inner), coerce_int96_timestamp_unit=int96_unit)
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is not a Parquet file: {error}") from error
 
@@ -381,42 +368,29 @@ def file_safe(name: str) -> str:
     return quote(name, safe="").replace(".", "%2E")
 
 
-NO_FILES = ("/proc/", "/sys/")
-"""Directories of the kernel, of which root is told that it may write there."""
-
-
 def check_output_directory(path: str) -> None:
     """Raise CommitError naming `path` if output certainly cannot be written there."""
     system, inner = open_path(path)
-    if not isinstance(system, fs.LocalFileSystem):
-        return
-    existing = inner
-    while not os.path.lexists(existing):
-        existing = dirname(existing)
-    if not os.path.isdir(existing):
-        raise CommitError(f"output directory {path} cannot be written: {existing} is a file, not a directory")
-    if f"{os.path.realpath(existing)}/".startswith(NO_FILES):
-        raise CommitError(f"output directory {path} cannot be written: {existing} is of the kernel and holds no files")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise CommitError(f"output directory {path} cannot be written: no permission for {existing}")
+    if obstacle := system.obstacle(inner):
+        raise CommitError(f"output directory {path} cannot be written: {obstacle}")
 
 
 def stage(effect: Effect, *, durable: bool = True) -> None:
     """Write the effect's table to its staged file, completely or not at all. Raises CommitError naming the file."""
     system, staged = open_path(effect.staged)
-    unfinished = staged if system.type_name in APPEAR_WHOLE else f"{staged}.unfinished"
+    unfinished = staged if system.appears_whole else f"{staged}.unfinished"
     try:
-        write = partial(_write_parquet, system, effect.table)
-        disk.make_in_directory(system, unfinished, write, durable=durable)
+        with system.create_in_directory(unfinished, durable=durable) as stream:
+            _write_parquet(effect.table, stream)
         if unfinished != staged:
-            disk.rename(system, unfinished, staged, durable=durable)
+            system.rename(unfinished, staged, durable=durable)
     except OSError as error:
         raise cannot_be_written(output_directory_of(effect.staged), error) from error
 
 
 def cannot_be_written(directory: str, error: OSError) -> CommitError:
     """Return the error for an output directory in which a file cannot be made."""
-    return CommitError(f"output directory {directory} cannot be written: {disk.reason(error, 'make it writable')}")
+    return CommitError(f"output directory {directory} cannot be written: {reason(error, 'make it writable')}")
 
 
 def output_directory_of(staged: str) -> str:
@@ -424,10 +398,10 @@ def output_directory_of(staged: str) -> str:
     return staged.partition(f"/{STAGING}/")[0]
 
 
-def _write_parquet(system: fs.FileSystem, table: pa.Table | None, path: str) -> None:
+def _write_parquet(table: pa.Table | None, stream: pa.NativeFile) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(table, path, filesystem=system)
+    pq.write_table(table, stream)
 
 
 def commit(effects: Iterable[Effect], *, durable: bool = True, recorded: bool = True) -> None:
@@ -444,24 +418,24 @@ def _commit(effect: Effect, *, durable: bool, recorded: bool) -> None:
     system, staged = open_path(effect.staged)
     _, final = open_path(effect.final)
     _check_no_detour(system, staged, final)
-    is_staged, is_final = (info.is_file for info in system.get_file_info([staged, final]))
+    is_staged, is_final = system.is_file(staged), system.is_file(final)
     try:
         was_taken_away = recorded and not is_final and was_published(system, staged, final)
         if is_final:
             if durable:  # the process that renamed it may have ended before the name was on the disk
-                disk.sync(system, dirname(final))
+                system.sync(dirname(final))
             if is_staged:
                 _check_same(system, effect, staged, final)
-                disk.delete_file(system, staged)
+                system.delete(staged)
         elif was_taken_away:
             if is_staged:
                 delete_staged(system, staged)
         elif is_staged:
-            disk.make_directory(system, dirname(final), durable=durable)
+            system.make_directory(dirname(final), durable=durable)
             if recorded:
                 with suppress(OSError):  # a full disk keeps no staged row from being published: a rename needs no room
                     write_record(system, staged, final, durable=durable)
-            disk.rename(system, staged, final, durable=durable)
+            system.rename(staged, final, durable=durable)
         else:
             raise CommitError(
                 f"{effect.final} cannot be published: it is not there, neither is {effect.staged}, and no record "
@@ -471,25 +445,21 @@ def _commit(effect: Effect, *, durable: bool, recorded: bool) -> None:
     except CommitError:
         raise
     except OSError as error:
-        raise CommitError(f"{effect.final} cannot be published: {disk.reason(error)}") from error
+        raise CommitError(f"{effect.final} cannot be published: {reason(error)}") from error
 
 
-def _check_no_detour(system: fs.FileSystem, staged: str, final: str) -> None:
+def _check_no_detour(system: FileSystem, staged: str, final: str) -> None:
     """Raise CommitError if the directory of a file is a link to somewhere outside the output directory."""
-    if isinstance(system, fs.LocalFileSystem):
-        output = os.path.realpath(output_directory_of(staged))
-        for directory in (dirname(staged), dirname(final)):
-            found = os.path.realpath(directory)
-            if not f"{found}/".startswith(f"{output.rstrip('/')}/"):
-                raise CommitError(
-                    f"{staged} is not published: {directory} is {found}, outside {output}; remove the link"
-                )
+    output = system.real_path(output_directory_of(staged))
+    for directory in (dirname(staged), dirname(final)):
+        found = system.real_path(directory)
+        if not f"{found}/".startswith(f"{output.rstrip('/')}/"):
+            raise CommitError(f"{staged} is not published: {directory} is {found}, outside {output}; remove the link")
 
 
-def _check_same(system: fs.FileSystem, effect: Effect, staged: str, final: str) -> None:
-    with system.open_input_file(staged) as ours, system.open_input_file(final) as theirs:
-        if ours.size() == theirs.size() and ours.readall() == theirs.readall():
-            return
+def _check_same(system: FileSystem, effect: Effect, staged: str, final: str) -> None:
+    if system.info(staged).size == system.info(final).size and system.read_range(staged) == system.read_range(final):
+        return
     raise published_with_other_rows(effect)
 
 
@@ -510,13 +480,14 @@ def drop(effects: Iterable[Effect]) -> None:
 
 def staged_files(path: str, writer: str) -> list[str]:
     """Return the names of the files that a run has staged for `path`, finished or not, and of its records."""
-    return sorted(info.base_name for info in disk.entries(*open_path(staging_directory(path, writer))))
+    system, inner = open_path(staging_directory(path, writer))
+    return sorted(info.base_name for info in system.entries(inner))
 
 
 def writers(path: str) -> list[str]:
     """Return the runs that have staged files or records for `path`."""
-    entries = disk.entries(*open_path(f"{path.rstrip('/')}/{STAGING}"))
-    return sorted(info.base_name for info in entries if info.type == fs.FileType.Directory)
+    system, inner = open_path(f"{path.rstrip('/')}/{STAGING}")
+    return sorted(info.base_name for info in system.entries(inner) if is_directory(info))
 
 
 def all_staged_files(path: str) -> dict[str, list[str]]:
@@ -527,7 +498,7 @@ def all_staged_files(path: str) -> dict[str, list[str]]:
 def records_of_published(path: str, writer: str) -> dict[str, str]:
     """Return the names under which a run published what is no longer staged, by the name of the record."""
     system, directory = open_path(staging_directory(path, writer))
-    names = lone_records(info.base_name for info in disk.entries(system, directory))
+    names = lone_records(info.base_name for info in system.entries(directory))
     return {name: recorded_name(system, f"{directory}/{name}") for name in names}
 
 
@@ -535,10 +506,10 @@ def remove_staged(path: str, writer: str, names: Iterable[str]) -> None:
     """Delete staged files by name, and the directory after the last; missing ones are ignored."""
     system, inner = open_path(staging_directory(path, writer))
     for name in sorted(names, key=lambda name: not is_record(name)):  # see `kit.stream.connectors.publication_records`
-        if system.get_file_info(f"{inner}/{name}").is_file:
-            disk.delete_file(system, f"{inner}/{name}")
+        if system.is_file(f"{inner}/{name}"):
+            system.delete(f"{inner}/{name}")
     for directory in (inner, dirname(inner)):
-        disk.delete_if_empty(system, directory)
+        system.delete_if_empty(directory)
 
 
 def published_files(path: str) -> list[str]:
@@ -550,12 +521,12 @@ def published_files(path: str) -> list[str]:
     return sorted(_published_in(system, inner.rstrip("/"), ""))
 
 
-def _published_in(system: fs.FileSystem, path: str, partition: str) -> Iterator[str]:
-    for info in disk.entries(system, f"{path}/{partition}"):
+def _published_in(system: FileSystem, path: str, partition: str) -> Iterator[str]:
+    for info in system.entries(f"{path}/{partition}"):
         name = f"{partition}{info.base_name}"
         if info.is_file and name.endswith(".parquet") and not info.base_name.startswith((".", "_")):
             yield name
-        elif info.type == fs.FileType.Directory and is_partition(f"{info.base_name}/"):
+        elif is_directory(info) and is_partition(f"{info.base_name}/"):
             yield from _published_in(system, path, f"{name}/")
 
 
@@ -573,12 +544,12 @@ def delete_published(path: str, names: Iterable[str], *, durable: bool = True) -
         remove_staged(path, writer, [name for name, of in records.items() if of and of.published_by(writer) in known])
     system, inner = open_path(path)
     for name in parts:
-        if system.get_file_info(f"{inner}/{name}").is_file:
-            disk.delete_file(system, f"{inner}/{name}")
+        if system.is_file(f"{inner}/{name}"):
+            system.delete(f"{inner}/{name}")
     for directory in {dirname(name) for name in parts}:
         if durable:
             with suppress(FileNotFoundError):
-                disk.sync(system, f"{inner}/{directory}")
+                system.sync(f"{inner}/{directory}")
         while directory:
-            disk.delete_if_empty(system, f"{inner}/{directory}")
+            system.delete_if_empty(f"{inner}/{directory}")
             directory = dirname(directory)

@@ -8,25 +8,37 @@ file system has no links. So an aborted checkpoint only removes its link, and th
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import fs
 
-from kit.stream.connectors import disk
-from kit.stream.connectors.disk import open_path
+from kit.filesystems.places import open_path
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-@dataclass(slots=True)
 class _File:
-    path: str
-    writer: pq.ParquetWriter | None
-    """None once the file is complete."""
+    """A Parquet file that is written row group by row group, until it is complete."""
+
+    def __init__(self, path: str, stream: pa.NativeFile, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = path
+        self._stream = stream
+        self._writer: pq.ParquetWriter | None = pq.ParquetWriter(stream, schema)
+
+    def write(self, table: pa.Table) -> None:
+        assert self._writer is not None, f"{self.path} is complete"
+        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            try:
+                writer.close()
+            finally:
+                self._stream.close()
 
 
 class FilesInProgress:
@@ -48,14 +60,11 @@ class FilesInProgress:
             self.drop(path)
             system, inner = open_path(path)
             real = f"{inner.removesuffix('.parquet')}-{self._token}.parquet"
-            begin = partial(_begun, table.schema, system)
-            self._files[path] = disk.make_in_directory(system, real, begin, durable=durable)
+            self._files[path] = _File(real, system.create_in_directory(real, durable=durable), table.schema)
         file = self._files[path]
-        assert file.writer is not None, f"{path} is complete"
-        file.writer.write_table(table, row_group_size=max(1, table.num_rows))
+        file.write(table)
         if last:
-            file.writer.close()
-            file.writer = None
+            file.close()
 
     def stage(self, path: str, staged: str, *, durable: bool) -> None:
         """Give a complete file a staged name as well."""
@@ -63,7 +72,7 @@ class FilesInProgress:
         if file is None:
             raise FileNotFoundError(f"{path} was not written by this process, or is dropped")
         system, target = open_path(staged)
-        disk.link(system, file.path, target, durable=durable)
+        system.link(file.path, target, durable=durable)
 
     def drop(self, path: str) -> bool:
         """Delete a file; False if it is none of these."""
@@ -71,11 +80,10 @@ class FilesInProgress:
         if file is None:
             return False
         with suppress(OSError, pa.ArrowException):
-            if file.writer is not None:
-                file.writer.close()
+            file.close()
         system, _ = open_path(path)
         with suppress(FileNotFoundError):
-            disk.delete_file(system, file.path)
+            system.delete(file.path)
         return True
 
     def close(self) -> None:
@@ -90,9 +98,3 @@ class FilesInProgress:
 
     def __repr__(self) -> str:
         return f"FilesInProgress({len(self._files)})"
-
-
-def _begun(schema: pa.Schema, system: fs.FileSystem, path: str) -> _File:
-    import pyarrow.parquet as pq
-
-    return _File(path, pq.ParquetWriter(path, schema, filesystem=system))

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kit.stream.connectors import disk
+from kit.filesystems.places import open_path
 from kit.stream.connectors.file_sources import ParquetSource
 from kit.stream.connectors.files import ParquetReader
 from kit.stream.connectors.spark_frames import check_batch_frame, frame_schema
@@ -120,8 +120,8 @@ def _kit_path(uri: str) -> str:
 
 
 def _check_calendar(path: str) -> None:
-    system, inner = disk.open_path(path)
-    with system.open_input_file(inner) as file:
+    system, inner = open_path(path)
+    with system.open_file(inner) as file:
         written = pq.read_metadata(file).metadata or {}
     if any(key in written for key in _LEGACY):
         raise ValueError(

@@ -24,27 +24,25 @@ from contextlib import suppress
 from posixpath import basename, dirname
 
 import pyarrow as pa
-from pyarrow import fs
 
-from kit.stream.connectors import disk
+from kit.filesystems.file_system import FileSystem
 
 SUFFIX = ".published"
 _AGAIN = re.compile(r"(?:-in-\d+)?\.parquet$")
 
 
-def write_record(system: fs.FileSystem, staged: str, final: str, *, durable: bool) -> None:
+def write_record(system: FileSystem, staged: str, final: str, *, durable: bool) -> None:
     """Note that the staged file is about to be published as `final`. Raises OSError."""
     path = f"{staged}{SUFFIX}"
-    record = {"bytes": system.get_file_info(staged).size, "final": basename(final)}
-    with system.open_output_stream(f"{path}.unfinished") as stream:
-        stream.write(json.dumps(record, sort_keys=True).encode())
-    disk.rename(system, f"{path}.unfinished", path, durable=durable)
+    record = {"bytes": system.info(staged).size, "final": basename(final)}
+    data = json.dumps(record, sort_keys=True).encode()
+    system.put(path, data, durable=durable, temporary=f"{path}.unfinished")
 
 
-def was_published(system: fs.FileSystem, staged: str, final: str) -> bool:
+def was_published(system: FileSystem, staged: str, final: str) -> bool:
     """Return True if there is a record that this part was published, by whichever checkpoint. Raises OSError."""
     directory, part = dirname(staged), _AGAIN.sub("", basename(staged))
-    names = {info.base_name for info in disk.entries(system, directory)}
+    names = {info.base_name for info in system.entries(directory)}
     return any(
         name not in names and recorded_name(system, f"{directory}/{name}{SUFFIX}") == basename(final)
         for name in (each.removesuffix(SUFFIX) for each in names if each.endswith(SUFFIX))
@@ -63,15 +61,15 @@ def lone_records(names: Iterable[str]) -> set[str]:
     return {name for name in found if name.endswith(SUFFIX) and name.removesuffix(SUFFIX) not in found}
 
 
-def delete_staged(system: fs.FileSystem, staged: str) -> None:
+def delete_staged(system: FileSystem, staged: str) -> None:
     """Delete a staged file, finished or not, after its record; those that are gone already do not matter."""
     for path in (f"{staged}{SUFFIX}", f"{staged}{SUFFIX}.unfinished", f"{staged}.unfinished", staged):
-        if system.get_file_info(path).is_file:
-            disk.delete_file(system, path)
+        if system.is_file(path):
+            system.delete(path)
 
 
-def recorded_name(system: fs.FileSystem, path: str) -> str:
+def recorded_name(system: FileSystem, path: str) -> str:
     """Return the published name in a record, "" if it cannot be read."""
-    with suppress(OSError, pa.ArrowException, ValueError, AttributeError), system.open_input_file(path) as stream:
-        return str(json.loads(stream.read()).get("final", ""))
+    with suppress(OSError, pa.ArrowException, ValueError, AttributeError):
+        return str(json.loads(system.read_range(path).to_pybytes()).get("final", ""))
     return ""

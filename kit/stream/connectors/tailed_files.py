@@ -9,7 +9,6 @@ programs rotate logs), would give other rows. So each read compares the file wit
 from __future__ import annotations
 
 import io
-import os
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -19,9 +18,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from kit.core.arguments.allowed import CHARACTER, COLUMN_NAMES, or_none
+from kit.filesystems.places import open_path
 from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import CsvDialect, csv_header, csv_schema
-from kit.stream.connectors.disk import is_local, open_path
 from kit.stream.connectors.file_versions import FileChangedError
 from kit.stream.connectors.text_files import COLUMNS, batch_of_lines, cut_lines
 from kit.stream.operators.sources.source import ReadResult, Source, Split
@@ -155,7 +154,8 @@ def _names(path: str, delimiter: str, inode: int | None) -> list[str]:
 def _inode(path: str) -> dict[str, int]:
     """Return which file has this name now, on a disk of this machine."""
     system, inner = open_path(path)
-    return {"inode": os.stat(inner).st_ino} if is_local(system) else {}
+    inode = system.inode(inner)
+    return {} if inode is None else {"inode": inode}
 
 
 def _whole_lines(split: Split, position: int) -> bytes:
@@ -165,7 +165,7 @@ def _whole_lines(split: Split, position: int) -> bytes:
     path = split["path"]
     system, inner = open_path(path)
     try:
-        file = system.open_input_file(inner)
+        file = system.open_file(inner)
     except FileNotFoundError:
         raise FileChangedError(f"{path} is gone, while the job reads what is written to it: put it back") from None
     with file:

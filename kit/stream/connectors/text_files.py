@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.stream.connectors.disk import open_path
+from kit.filesystems.places import open_path
 from kit.stream.connectors.file_versions import unchanged
 from kit.stream.operators.sources.source import ReadResult, Split
 
@@ -131,10 +131,10 @@ def _opened(path: str, begin: int) -> pa.NativeFile:
     """Open a file to be read from byte `begin` on."""
     system, inner = open_path(path)
     if not is_compressed(path):
-        file = system.open_input_file(inner)
+        file = system.open_file(inner)
         file.seek(begin)
         return file
-    stream = system.open_input_stream(inner)
+    stream = system.open_stream(inner)
     while begin:
         skipped = len(stream.read(min(begin, _BLOCK_BYTES)))
         begin = begin - skipped if skipped else 0

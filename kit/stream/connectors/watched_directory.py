@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
-from pyarrow import fs
 
 from kit.core.arguments.allowed import COLUMN_NAMES, or_none
 from kit.core.arguments.durations import Duration, to_ms
+from kit.filesystems.file_system import is_directory
+from kit.filesystems.places import open_path
 from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import CsvDialect, CsvReader, csv_schema
-from kit.stream.connectors.disk import open_path
 from kit.stream.connectors.text_files import COLUMNS, TextReader
 from kit.stream.operators.sources.source import ReadResult, Source, Split, SplitReader
 from kit.stream.operators.spec import column_field, columns_given
@@ -60,7 +60,7 @@ class DirectorySource(Source):
         if self.discover_every_ms < 1:
             raise ValueError(f"DirectorySource: discover_every is {self.discover_every}, but must be 1 ms or more")
         system, inner = open_path(self.path)
-        if system.get_file_info(inner).type != fs.FileType.Directory:
+        if not is_directory(system.info(inner)):
             raise FileNotFoundError(f"there is no directory {self.path}: make it before the job begins")
         object.__setattr__(self, "_schema", self._find_schema())
 
@@ -100,7 +100,7 @@ class DirectorySource(Source):
         """Return the present files, one split each, in the order in which they were written."""
         system, inner = open_path(self.path)
         start = len(inner.rstrip("/")) + 1
-        found = system.get_file_info(fs.FileSelector(inner, recursive=True, allow_not_found=False))
+        found = system.entries(inner, recursive=True, missing_ok=False)
         named = [(info.path[start:], info) for info in found if info.is_file]
         visible = [each for each in named if each[0].endswith(_SUFFIXES[self.format]) and not files.is_hidden(each[0])]
         splits: list[Split] = []

@@ -15,10 +15,10 @@ from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.snapshots import RestoredPart
 from kit.core.protocol.words import Word
 from kit.core.state.handles import InputChannelInfo, ResultSubpartitionInfo, StateObject
-from kit.files.memory import MemoryFiles
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.task_files import TaskFiles
+from kit.filesystems.memory import MemoryFiles
 from kit.machines.channel.channel_state.channel_state_requests import (
     ChannelStateWriteRequest,
     CheckpointAbortRequest,

@@ -37,10 +37,10 @@ from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.properties import SavepointFormatType, SavepointType, SnapshotType
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
 from kit.core.protocol.words import Word
-from kit.files.memory import MemoryFiles
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.task_files import TaskFiles
+from kit.filesystems.memory import MemoryFiles
 from kit.machines.task.stream_task import StreamTask
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.core.protocol.snapshots import Effect
+from kit.filesystems.local_disk import LocalDisk
 from kit.stream.connectors import CommitError, CsvSource, ParquetSink, ParquetSource, SinkSpec, files
 from kit.stream.operators.spec import SchemaError
 from tests.properties import examples
@@ -268,13 +269,13 @@ def test_a_staging_directory_that_is_removed_meanwhile_takes_no_file_along(tmp_p
     first, second = (staged_by(str(tmp_path), checkpoint_id=number)[0] for number in (1, 2))
     files.stage(first)
     name = Path(first.staged).name
-    delete = files.disk.delete_if_empty
+    delete = LocalDisk.delete_if_empty
 
     def too_late(system, path: str) -> None:
         files.stage(second)
         delete(system, path)
 
-    monkeypatch.setattr(files.disk, "delete_if_empty", too_late)
+    monkeypatch.setattr(LocalDisk, "delete_if_empty", too_late)
     files.remove_staged(str(tmp_path), "job", [name])
     assert Path(second.staged).exists()
     files.commit([second])
@@ -282,7 +283,7 @@ def test_a_staging_directory_that_is_removed_meanwhile_takes_no_file_along(tmp_p
 
 def test_a_staging_directory_that_is_removed_is_made_again(tmp_path, monkeypatch) -> None:
     (effect,) = staged_by(str(tmp_path))
-    make, removed = files.disk.make_directory, []
+    make, removed = LocalDisk.make_directory, []
 
     def removed_once(system, path: str, *, durable: bool) -> None:
         make(system, path, durable=durable)
@@ -290,7 +291,7 @@ def test_a_staging_directory_that_is_removed_is_made_again(tmp_path, monkeypatch
             removed.append(path)
             Path(path).rmdir()
 
-    monkeypatch.setattr(files.disk, "make_directory", removed_once)
+    monkeypatch.setattr(LocalDisk, "make_directory", removed_once)
     files.stage(effect)
     assert removed
     assert Path(effect.staged).exists()
@@ -298,7 +299,7 @@ def test_a_staging_directory_that_is_removed_is_made_again(tmp_path, monkeypatch
 
 def test_a_staging_directory_that_is_removed_while_it_is_made_is_made_again(tmp_path, monkeypatch) -> None:
     (effect,) = staged_by(str(tmp_path))
-    sync, removed = files.disk.sync, []
+    sync, removed = LocalDisk.sync, []
 
     def removed_once(system, path: str) -> None:
         if path.endswith(".staging") and not removed:
@@ -306,7 +307,7 @@ def test_a_staging_directory_that_is_removed_while_it_is_made_is_made_again(tmp_
             rmtree(path)
         sync(system, path)
 
-    monkeypatch.setattr(files.disk, "sync", removed_once)
+    monkeypatch.setattr(LocalDisk, "sync", removed_once)
     files.stage(effect)
     assert removed
     assert Path(effect.staged).exists()

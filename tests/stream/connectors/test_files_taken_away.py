@@ -12,6 +12,7 @@ from kit import ParquetSink
 from kit.core.protocol.events import RequestSavepoint, StartJob
 from kit.core.protocol.properties import LaterOutput
 from kit.core.protocol.snapshots import Effect
+from kit.filesystems.local_disk import LocalDisk
 from kit.hosts.spark.edge import SparkOutput
 from kit.machines.job.status import JobStatus
 from kit.stream.connectors import CommitError, Sink, files
@@ -78,7 +79,7 @@ def test_a_writer_that_dies_between_record_and_rename_publishes_after_all(
     tmp_path: Path, monkeypatch, by_another: bool
 ) -> None:
     effect, again = staged(part(tmp_path, 7)), staged(part(tmp_path, 7, staged_by=8))
-    rename = files.disk.rename
+    rename = LocalDisk.rename
 
     def die(system: object, source: str, target: str, *, durable: bool) -> None:
         if target == effect.final:
@@ -86,7 +87,7 @@ def test_a_writer_that_dies_between_record_and_rename_publishes_after_all(
         rename(system, source, target, durable=durable)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.disk, "rename", die)
+        patch.setattr(LocalDisk, "rename", die)
         with pytest.raises(CommitError, match="dead"):
             files.commit([effect])
     if by_another:

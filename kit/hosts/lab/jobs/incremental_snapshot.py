@@ -10,7 +10,7 @@ from kit.core.metadata import CheckpointMetadata, write_metadata
 from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.core.state.handles import FileStateHandle, HandleAndLocalPath, IncrementalRemoteKeyedStateHandle, KeyGroupRange
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
-from kit.files.memory import MemoryFiles
+from kit.filesystems.memory import MemoryFiles
 
 MAX_PARALLELISM = 8
 SHARED = ("000009.sst", "000012.sst")

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from kit.core.metadata import MetadataError, read_metadata
 from kit.core.protocol.snapshots import Effect
-from kit.files.memory import MemoryFiles
 from kit.files.memory_output import MemoryOutput
+from kit.filesystems.memory import MemoryFiles
+from kit.filesystems.places import open_path
 from kit.hosts.lab.errors import LabError
-from kit.stream.connectors.disk import open_path
 from kit.stream.connectors.sink import MEMORY
 
 
@@ -33,8 +33,8 @@ class OutputOfAnEarlierRun(MemoryOutput):
         for path in (effect.final, effect.staged):
             if effect.final not in self.published and not path.startswith(MEMORY):
                 system, inner = open_path(path)
-                if system.get_file_info(inner).is_file:
-                    self.published[effect.final] = pq.ParquetFile(inner, filesystem=system).read()
+                if system.is_file(inner):
+                    self.published[effect.final] = pq.ParquetFile(system.open_file(inner)).read()
         return effect.final in self.published
 
 
@@ -62,8 +62,7 @@ def snapshot_on_disk(path: str) -> Before:
 def _bytes_of(file: str, location: str) -> bytes:
     system, inner = open_path(file)
     try:
-        with system.open_input_file(inner) as source:
-            return bytes(source.read())
+        return system.read_range(inner).to_pybytes()
     except OSError as error:
         raise LabError(
             f"this run went on from the snapshot {location}, and {file} cannot be read: {error}\n"

@@ -25,10 +25,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kit.files.storage import StateFiles
+from kit.filesystems.places import absolute
 from kit.hosts.spark.session import PUSHING_FILTERS
 from kit.snapshots.checkpoints.located import keyed_bytes, list_names, located
 from kit.snapshots.checkpoints.naming import operator_named
-from kit.stream.connectors import files
 
 if TYPE_CHECKING:
     from kit.snapshots.checkpoints.checkpoint import Checkpoint
@@ -85,9 +85,7 @@ class CheckpointState(DataSource):
                 ".option('operator', uid).option('state', name).load(path)"
             )
         follow = str(self.options.get("follow", "false")).lower() == "true"
-        return WantedState(
-            files.absolute(self.options["path"]), self.options["operator"], self.options["state"], follow
-        )
+        return WantedState(absolute(self.options["path"]), self.options["operator"], self.options["state"], follow)
 
 
 @dataclass(frozen=True, slots=True)

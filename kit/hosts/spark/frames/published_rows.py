@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kit.stream.connectors import disk
+from kit.filesystems.places import open_path
 from kit.stream.connectors.partitions import keys_of
 
 
 def read_published(path: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a published file in these columns. The path has the values of those that it does not hold."""
-    system, inner = disk.open_path(path)
+    system, inner = open_path(path)
     keys = dict(keys_of(path))
-    with pq.ParquetFile(inner, filesystem=system) as file:
+    with system.open_file(inner) as stream, pq.ParquetFile(stream) as file:
         stored = [name for name in columns.names if name in file.schema_arrow.names]
         for batch in file.iter_batches(columns=stored):
             arrays = [

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pyarrow import fs
-
-from kit.stream.connectors import disk
+from kit.filesystems.places import open_path
 
 
 def spark_path(path: str) -> str:
@@ -19,9 +17,9 @@ def finish_files(directory: str, *, syncs: bool) -> list[str]:
 
     With `syncs`, wait until they are on the disk: Spark does not.
     """
-    system, inner = disk.open_path(directory)
-    found = [info for info in system.get_file_info(fs.FileSelector(inner)) if info.base_name.endswith(".parquet")]
+    system, inner = open_path(directory)
+    found = [info for info in system.entries(inner, missing_ok=False) if info.base_name.endswith(".parquet")]
     if syncs:
         for path in [*(info.path for info in found), inner]:
-            disk.sync(system, path)
+            system.sync(path)
     return sorted(info.base_name for info in found)

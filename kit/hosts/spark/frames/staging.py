@@ -26,11 +26,11 @@ from pyspark.sql import SparkSession
 from kit.core.metadata import read_metadata
 from kit.core.state.errors import StateError
 from kit.files.storage import CheckpointStorage
+from kit.filesystems.places import open_path
 from kit.hosts.spark.driver.gang import explain
 from kit.hosts.spark.frames.spark_files import finish_files, spark_path
 from kit.hosts.spark.frames.staged_source import COPIES, StagedSource
 from kit.hosts.spark.frames.streamed_source import StreamedFrame, StreamedSource
-from kit.stream.connectors import disk
 from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source import Source
@@ -120,9 +120,9 @@ class Staging:
             return
         locations = self._storage.checkpoint_locations().values()
         if not any(self._storage.exists(location.metadata_path) for location in locations):
-            system, inner = disk.open_path(self.directory)
+            system, inner = open_path(self.directory)
             with self.writing, suppress(FileNotFoundError):
-                disk.delete_directory(system, inner)
+                system.delete_directory(inner)
 
 
 class StagedFrame:
