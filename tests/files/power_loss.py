@@ -1,10 +1,13 @@
-"""What a loss of power may leave of a directory: recorded changes, replayed in part.
+"""The possible contents of a directory after a power loss: all recorded changes, or a part of them.
 
-`recorded` notes every change of names below a directory and every `fsync`, in order. `Recording.after` is what a disk
-may hold when the power fails at one of these moments. A directory's names are there up to some change that is not
-older than its last sync; each directory has come so far as it has, whatever the others have. A file's bytes are there
-if it was synced; else it may be empty, cut off or whole. A rename is one change: the file is never under neither name.
-That is weaker than what journaling file systems promise, which write changes of all directories in one order.
+`recorded` notes every change of names below a directory and every `fsync`, in order. `Recording.after` returns what a
+disk may contain if the power fails at one of these moments:
+
+- A directory has the names of some moment at or after its last sync, independently of other directories.
+- A file has its bytes if it was synced; otherwise it may be empty, truncated or whole.
+- A rename is one change: the file always has one of its two names.
+
+Journaling file systems promise more: they write the changes of all directories in one order.
 
 The model is that of ALICE (Pillai and others, "All File Systems Are Not Created Equal", OSDI 2014) with the crash
 points of CrashMonkey (Mohan and others, OSDI 2018).
@@ -80,7 +83,7 @@ class Recording:
     # ---- recording ------------------------------------------------------------------------------------------------
 
     def _place_of(self, path: str) -> tuple[Node, str]:
-        """The directory of a path, and the name in it."""
+        """Return the directory of a path, and the name in it."""
         *above, name = Path(path).relative_to(self.place).parts
         directory = self.root
         for each in above:
@@ -88,7 +91,7 @@ class Recording:
         return directory, name
 
     def node(self, path: str) -> Node:
-        """What is at a path; a file that somebody opened and wrote is met here first."""
+        """Return the node at a path; a file that was opened without a recorded call is recorded as created now."""
         if path == str(self.place):
             return self.root
         directory, name = self._place_of(path)
@@ -128,7 +131,7 @@ class Recording:
         self.changes.append(Change("sync", synced=self._written(path), path=path))
 
     def _written(self, path: str) -> Node:
-        """What is at a path, with the bytes that it has now; none is written again after it has its name."""
+        """Return the node at a path with its present bytes; files are never written again once they have their name."""
         node = self.node(path)
         if not node.is_directory:
             node.content = Path(path).read_bytes()
@@ -137,7 +140,7 @@ class Recording:
     # ---- replaying ------------------------------------------------------------------------------------------------
 
     def after(self, count: int, chance: random.Random | None) -> Remainder:
-        """What the disk may hold when the power fails after `count` changes; without `chance`, the least of it."""
+        """Return possible contents of a disk after `count` changes and a power loss; without `chance`, the minimum."""
         least: dict[Node, int] = {}
         whole = {node for names in self.before.values() for node in names.values()}
         for index, change in enumerate(self.changes[:count]):
@@ -178,7 +181,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What a disk holds after a loss of power: the bytes of each file by its path, and None for each directory."""
+    """The contents of a disk after a power loss: the bytes of each file by path, and None for each directory."""
 
     contents: dict[str, bytes | None]
 

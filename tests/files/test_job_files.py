@@ -1,4 +1,4 @@
-"""What the JobMaster's half of a host does with files and the store, and in which order."""
+"""The work of the JobMaster's half of a host on files and the store, and its order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Disk(CheckpointStorage):
     """A storage that asks `before_deletion` before it deletes files."""
 
     def before_deletion(self) -> None:
-        """Nothing, unless a test says otherwise."""
+        """Do nothing; tests override this."""
 
     def discard(self, paths: Iterable[str]) -> None:
         self.before_deletion()

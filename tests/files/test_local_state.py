@@ -27,7 +27,7 @@ def local_state(tmp_path: Path) -> LocalState:
 
 
 def alternatives(local: LocalState, checkpoint_id: int) -> list[list[bytes | None]]:
-    """What can be tried for two handles, the second of which has no copy: the bytes of the copies in each."""
+    """Return the alternatives for two handles of which only the first has a copy: the bytes of the copies in each."""
     handles = (keyed(NAME, 5, KeyGroupRange(0, 1)), keyed("ab-1-7-keyed", 5, KeyGroupRange(2, 3)))
     choice = local.alternatives(OperatorSubtaskState(managed_keyed_state=handles), checkpoint_id)
     read = [[local.read(handle.delegate) for handle in handles] for handles in choice.managed_keyed_state]

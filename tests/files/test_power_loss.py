@@ -1,4 +1,4 @@
-"""Whatever a loss of power leaves of a job's directories, a driver that recovers goes on from it: each row once."""
+"""Whatever a power loss leaves of a job's directories, a driver recovers from it, and each row is published once."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def completed(host: ThirdHost) -> int:
 
 
 def a_run(place: Path, durability: str = "fsync", lost_after: int = 3) -> tuple[Recording, str, int]:
-    """Run the job to its end with a worker lost after so many checkpoints.
+    """Run the job to its end; a worker is lost after `lost_after` checkpoints.
 
-    Returns where a savepoint of it is, and after how many changes the user was told so.
+    Returns the path of a savepoint, and the number of changes before the user received that path.
     """
     place.mkdir()
     with recorded(place) as recording:
@@ -107,7 +107,7 @@ def assert_each_row_once(place: Path) -> None:
 
 
 def next_driver(place: Path) -> HostOnDisk:
-    """Another driver that goes on with what is there."""
+    """Start another driver that recovers from these directories."""
     host = HostOnDisk(graph(place), place)
     host.tell(StartJob(recover=True))
     return host
@@ -193,7 +193,7 @@ def test_a_second_loss_of_power_while_the_next_driver_recovers_is_survived(tmp_p
 
 @pytest.mark.parametrize("seeds", [10, pytest.param(1_000, id="a thousand", marks=pytest.mark.soak)])
 def test_a_driver_that_follows_a_dead_one_survives_a_loss_of_power(tmp_path: Path, seeds: int) -> None:
-    """What the dead one had not synced is still in memory, and the next one takes it for granted."""
+    """Data that the first driver did not sync may be only in memory, and the next driver relies on it."""
     for seed in range(seeds):
         chance, place = random.Random(seed), tmp_path / f"{seed}"
         place.mkdir()
@@ -212,7 +212,7 @@ def test_a_driver_that_follows_a_dead_one_survives_a_loss_of_power(tmp_path: Pat
 
 
 def has_changed(recording: Recording, most: int) -> bool:
-    """Return True after so many changes."""
+    """Return True after at least `most` changes."""
     return len(recording.changes) >= most
 
 

@@ -41,7 +41,7 @@ def completed(host: ThirdHost) -> int:
 
 
 def a_job_with(failure: type[Command] | None, unaligned: bool) -> tuple[MemoryOutput, ThirdHost, ThirdHost]:
-    """Run the job: a write fails, a slot dies, it stops with a savepoint, and another host goes on from that."""
+    """Run the job: a write fails, a slot dies, it stops with a savepoint, and another host resumes from that."""
     graph, files, output = job(unaligned).job_graph(), MemoryFiles(), MemoryOutput()
     first = ThirdHost(graph, files, output)
     first.tell(StartJob())

@@ -1,6 +1,6 @@
-"""A third host, written from `docs/WRITING-A-HOST.md`: one process, one queue, a clock that goes on with each step.
+"""A third host, written from `docs/WRITING-A-HOST.md`: one process, one queue, a clock that advances with each step.
 
-Everything that is handed over lies in one queue, so everything keeps its order; work is done between the tasks' turns.
+One queue holds all events, so they stay in order; tasks' work is done between events.
 `fail_next` makes the next command of a type fail as if the disk were full, `kill` loses a slot.
 """
 
@@ -32,7 +32,7 @@ from kit.stream.graph.job_graph import JobGraph
 
 
 class ThirdHost:
-    """One job; files and output are given, so that another host can go on with them."""
+    """One job; its files and output are arguments, so another host can resume with them."""
 
     def __init__(self, job: JobGraph, files: MemoryFiles, output: MemoryOutput) -> None:
         storage = CheckpointStorage("/checkpoints", job.job_id, None, 0, files.filesystem)
@@ -48,26 +48,26 @@ class ThirdHost:
         self.awaited: dict[Machine, tuple[Command, str]] = {}
         self.fail_next: set[type[Command]] = set()
 
-    # --- handing over ---------------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------------------------
 
     def tell(self, event: Word) -> None:
-        """The user asks for something."""
+        """Send an event from the user to the JobMaster."""
         self.queue.append((self.master, event, ""))
 
     def kill(self, slot: int) -> None:
-        """A worker dies."""
+        """Let a worker die."""
         self.tasks = {name: task for name, task in self.tasks.items() if task.subtask != slot}
         del self.slots[slot]
         self.tell(events.SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed"))
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Go on until something has come about, or the job is over and its work done."""
+        """Step until the condition holds, or the job has ended and its work is done."""
         while not until() and (not self.status.is_terminal or self.queue or self.work):
             self.now += 1
             self.step()
 
     def step(self) -> None:
-        """One timer, event, turn of a task or piece of work."""
+        """Carry out one timer, event, turn of a task or piece of work."""
         due = [key for key, (due_ms, _) in self.timers.items() if due_ms <= self.now]
         turn = next((task for task in self.tasks.values() if task.available), None)
         if due:
@@ -83,11 +83,11 @@ class ThirdHost:
             self.look_for_rows()
 
     def is_there(self, machine: Machine) -> bool:
-        """Whether a machine is of this epoch, and its worker alive."""
+        """Return True if a machine belongs to this epoch and its worker is alive."""
         return any(machine is each for each in (self.master, *self.tasks.values(), *self.slots.values()))
 
     def hand(self, machine: Machine, event: Word, cause: str) -> None:
-        """Hand over an event, and carry the commands out in order."""
+        """Let a machine handle an event, and carry out its commands in order."""
         if not self.is_there(machine) or (isinstance(event, events.ElementReceived) and machine.state.is_terminal):
             return
         given = machine.handle(event, self.now, cause)
@@ -101,7 +101,7 @@ class ThirdHost:
     # --- duties ---------------------------------------------------------------------------------------------------
 
     def observe(self, machine: Machine, command: Command, cause: str) -> None:
-        """The trace has it."""
+        """Do nothing: the trace has the command."""
 
     def set_timer(self, machine: Machine, command: commands.ScheduleTimer, cause: str) -> None:
         self.timers[machine, command.timer] = command.due_ms, cause
@@ -155,7 +155,7 @@ class ThirdHost:
         self.awaited[machine] = command, cause
 
     def look_for_rows(self) -> None:
-        """Whenever there is nothing else to do."""
+        """Answer the tasks that wait for rows; called when the queue is empty."""
         for machine, (command, cause) in [*self.awaited.items()]:
             answer = self.for_tasks.carry_out(command)
             if self.is_there(machine) and isinstance(answer, events.RowsAvailable) and answer.split_ids:

@@ -143,7 +143,7 @@ def test_what_is_not_known_changes_nothing_but_the_clock() -> None:
 
 
 def truth(lab: Lab) -> tuple[dict[int, list[str]], dict[int, list[str]], set[int]]:
-    """What the lab's machines hold: queues of receivers, wires, blocked channels."""
+    """Return what the lab's machines hold: receivers' queues, wires, and blocked channels."""
     arrived, blocked = {}, set()
     for task in lab._world.tasks.values():
         for channel in task.inputs:

@@ -1,4 +1,4 @@
-"""Which step of a lab a record came in, and what may not happen yet."""
+"""The step of a lab to which a record belongs, and the actions that are not possible yet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.draw.labs import lab_of
 
 
 def ends(lab: Lab) -> list[int]:
-    """How long the trace is after each step."""
+    """Return the length of the trace after each step."""
     return [len(lab.goto(position).trace) for position in range(1, lab.position + 1)]
 
 

@@ -1,4 +1,4 @@
-"""What a restore gave to whom, as a table."""
+"""The state that a restore gave to each subtask, as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user sees of a run's checkpoints: every figure of Flink's web UI, under stable names."""
+"""The statistics of a run's checkpoints: every figure in Flink's web UI, under stable names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written is read again, equal in every field; what a version cannot hold is refused."""
+"""Metadata that is written and read again is equal in every field, and a version rejects what it cannot hold."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_versions_before_6_take_merged_channel_handles_apart() -> None:
 
 
 def test_version_3_is_read_in_the_layout_that_fits() -> None:
-    """Nothing in the file tells the layouts apart but that only one ends where the file does."""
+    """The file does not name its layout; only one of the layouts ends exactly where the file ends."""
     metadata = one_subtask(OperatorSubtaskState(input_channel_state=MERGED.unmerge()))
     for version in (V3, V3_FLINK_1_11):
         assert read_metadata(write_metadata(metadata, version), some.BASE) == (metadata, version)
@@ -186,7 +186,7 @@ def test_an_ack_crosses_the_socket_whole(snapshot: TaskStateSnapshot) -> None:
 
 
 def test_a_relative_handle_keeps_its_full_path_on_the_socket() -> None:
-    """There is no `_metadata` beside it to start from."""
+    """On the socket, no `_metadata` file gives the directory that the path is relative to."""
     handle = h.RelativeFileStateHandle("file", 1, "/another/checkpoint/file")
     state = OperatorSubtaskState(managed_operator_state=(h.OperatorStreamStateHandle({}, handle),))
     assert decode_subtask_state(encode_subtask_state(state)) == state

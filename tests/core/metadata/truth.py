@@ -1,4 +1,4 @@
-"""What Flink's own reader says of a checkpoint (`truth*.json`), and what we say in the same words."""
+"""The content of a checkpoint as Flink's own reader reports it (`truth*.json`), and ours in the same terms."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Case:
         return self.truth["originalCheckpointPath"].rstrip("/").replace("file:///", "file:/")
 
     def locate(self, path: str) -> Path:
-        """Where a file that the checkpoint was written with is now."""
+        """Return the present path of a file that the checkpoint was written with."""
         parent = self.base.rsplit("/", 1)[0]
         if path.startswith(self.base + "/"):
             return self.directory / path.removeprefix(self.base + "/")
@@ -285,7 +285,7 @@ def _local_path(file: Says) -> str:
 
 
 def differences(truth: Any, ours: Any, *, files_in_order: bool, where: str = "") -> Iterator[str]:
-    """Everything Flink says that we do not say, by its place.
+    """Yield everything that Flink reports and we do not, by its place.
 
     Up to 1.15 the files of an LSM tree are a hash map, which the truth sorts by name.
     """
@@ -295,7 +295,7 @@ def differences(truth: Any, ours: Any, *, files_in_order: bool, where: str = "")
             # where the file has no id, Flink makes one up each time it reads it
             if key in _NOT_COMPARED or (key == "stateHandleId" and ours.get(key, "") is None):
                 continue
-            if key == "class" and key not in ours:  # of what is no handle
+            if key == "class" and key not in ours:  # not a handle
                 continue
             if key not in ours:
                 yield f"{place}: we say nothing"
@@ -314,7 +314,7 @@ def differences(truth: Any, ours: Any, *, files_in_order: bool, where: str = "")
 
 
 def file_contents(truth: Any) -> Iterator[Says]:
-    """Every file handle of which Flink says what it contains."""
+    """Return every file handle whose content Flink reports."""
     if isinstance(truth, dict):
         if "contentSha256" in truth:
             yield truth

@@ -1,4 +1,4 @@
-"""How a checkpoint is taken: alignment, its timeout, and what an output that must stay aligned makes of it."""
+"""Checkpoint options: alignment, its timeout, and their effect on an output that must stay aligned."""
 
 from __future__ import annotations
 

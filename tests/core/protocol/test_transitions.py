@@ -11,7 +11,7 @@ from kit.core.protocol.words import ProtocolError
 
 
 class Light(Enum):
-    """Where a light stands."""
+    """The states of a traffic light."""
 
     RED = "RED"
     GREEN = "GREEN"

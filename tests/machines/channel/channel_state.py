@@ -84,7 +84,7 @@ class Slot:
         self.answers: list[ChannelStateWritten | ChannelStateFailed] = []
 
     def ask(self, word: SubmitChannelState | OutputDataDecided) -> None:
-        """What a writer says waits until `run`."""
+        """Queue a writer's command until `run`."""
         self.asked.append(word)
 
     def run(self) -> Slot:
@@ -138,12 +138,12 @@ class Slot:
         return self
 
     def parts(self, kind: str, handles: Iterable[Any]) -> list[RestoredPart]:
-        """What a restore hands back for these handles."""
+        """Return what a restore reads from these handles."""
         return [RestoredPart("operator", kind, handle, self.storage.read(handle.delegate)) for handle in handles]
 
     @property
     def failures(self) -> list[tuple[str, ChannelStateFailed]]:
-        """What tasks were told that is not stored."""
+        """Return the failures to store in-flight data that tasks received."""
         return [(event.task, event) for event in self.answers if isinstance(event, ChannelStateFailed)]
 
     def errors(self) -> dict[str, ChannelStateFailed]:

@@ -63,7 +63,7 @@ class Handler:
         self.recovered.append((info, old_subtask, elements))
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Partition:

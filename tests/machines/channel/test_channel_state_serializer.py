@@ -48,7 +48,7 @@ def elements(draw: st.DrawFn) -> DataElement:
 
 
 def same(one: list[DataElement], other: list[DataElement]) -> bool:
-    """Whether these are equal, buffers by their data and schema."""
+    """Return True if these are equal; buffers are compared by their data and schema."""
     return len(one) == len(other) and all(
         a.batch.equals(b.batch, check_metadata=True) if isinstance(a, Buffer) and isinstance(b, Buffer) else a == b
         for a, b in zip(one, other, strict=True)

@@ -23,7 +23,7 @@ KINDS = [PartitionerKind.HASH, PartitionerKind.REBALANCE, PartitionerKind.GLOBAL
 
 
 def a_filter(kind: PartitionerKind, subtask: int, parallelism: int) -> PartitionFilter:
-    """What a sender would send to one of `parallelism` subtasks."""
+    """Return a filter that keeps what a sender would send to one of `parallelism` subtasks."""
     partitioner = create_partitioner(
         kind, subpartitions=parallelism, subtask=0, key_columns=("k",), max_parallelism=128
     )

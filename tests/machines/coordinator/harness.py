@@ -369,17 +369,17 @@ class Harness:
             DeclineCheckpoint(task=task, attempt=self.epoch, job_id=job_id, checkpoint_id=checkpoint_id, reason=reason)
         )
 
-    # --- what the tasks were told -----------------------------------------------------------------------------------
+    # --- what the tasks received ------------------------------------------------------------------------------------
 
     def triggered(self) -> list[tuple[str, int]]:
-        """Take who was triggered for which checkpoint."""
+        """Take the triggers: the task and the checkpoint."""
         return [(word.task, word.checkpoint_id) for word in self.take(TriggerTaskCheckpoint)]
 
     def confirmed(self) -> list[tuple[str, int, int]]:
-        """Take who was told of which completed checkpoint, and the last subsumed id."""
+        """Take the notifications of completed checkpoints: the task, the checkpoint and the last subsumed id."""
         words = self.take(NotifyCheckpointComplete)
         return [(word.task, word.checkpoint_id, word.last_subsumed_id) for word in words]
 
     def aborted(self) -> list[tuple[str, int]]:
-        """Take who was told of which aborted checkpoint."""
+        """Take the notifications of aborted checkpoints: the task and the checkpoint."""
         return [(word.task, word.checkpoint_id) for word in self.take(NotifyCheckpointAborted)]

@@ -237,13 +237,13 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def retained_files_stand(self) -> None:
-        """What a retained checkpoint refers to has not been discarded."""
+        """No file that a retained checkpoint refers to has been discarded."""
         for checkpoint in self.job.retained():
             files = {file for state in checkpoint.operator_states.values() for file in state.files()}
             assert not (files | {checkpoint.path}) & self.gone
 
     def teardown(self) -> None:
-        """When all is said and done everybody has been answered, and every file is referred to or discarded."""
+        """In the end every request has been answered, and every file is either referred to or discarded."""
         self.answer_all()
         self.job.coordinator.shut_down("FAILED")
         self.read()

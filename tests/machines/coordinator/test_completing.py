@@ -1,4 +1,4 @@
-"""How a checkpoint ends: acks of every kind, metadata, the store, who is told what, and every way of not completing."""
+"""The end of a checkpoint: acks of every kind, metadata, the store, the notifications, and every kind of failure."""
 
 from __future__ import annotations
 
@@ -691,7 +691,7 @@ def test_a_copy_goes_its_own_way() -> None:
 
 
 class Listener:
-    """Keeps what it is told of the ends of checkpoints."""
+    """A listener that keeps the ends of checkpoints that it is notified of."""
 
     def __init__(self) -> None:
         self.heard: list[int | str] = []

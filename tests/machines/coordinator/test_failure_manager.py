@@ -86,7 +86,7 @@ def test_the_error_says_how_many_failed_and_why() -> None:
 
 
 def test_the_table_of_reasons_says_which_count() -> None:
-    """The table is held against a manager that is told of each failure once, with none tolerated."""
+    """The table agrees with a manager that receives each failure once and tolerates none."""
     told = failure_reasons().set_index("reason")
     for reason in CheckpointFailureReason:
         job = Job(tolerable=0)

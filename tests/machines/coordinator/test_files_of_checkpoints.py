@@ -1,4 +1,4 @@
-"""Which files are deleted when: none that is still used or belongs to others, and in the end each of the job's own.
+"""The time at which files are deleted: no file in use or of somebody else, and in the end each file of the job.
 
 Every task has two operators, every operator several handles with private and shared files, and each checkpoint uses
 some shared files of the one before. The job begins from nothing, from a snapshot in each claim mode, or from three
@@ -179,7 +179,7 @@ class SharingJob:
     # --- what holds -------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Nothing that is retained, and nothing of others, has been deleted."""
+        """No retained file, and no file of somebody else, has been deleted."""
         for word in self.job.take(commands.DiscardState):
             whole = {file for file in self.own if word.everything and file.startswith(f"{word.location}/")}
             self.gone |= {*word.paths, *whole}

@@ -26,7 +26,7 @@ class Text:
 
 
 class Hook:
-    """A hook that writes down what it is told."""
+    """A hook that records its calls."""
 
     def __init__(self, identifier: Any, value: Any = None, *, serializer: Any = None, fails: bool = False) -> None:
         self.identifier = identifier

@@ -1,4 +1,4 @@
-"""A checkpoint under way: who has acked, and what becomes of what was collected."""
+"""A pending checkpoint: its acknowledgements, and the fate of the state that was collected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a checkpoint concerns when some tasks have finished, and what is recorded of those."""
+"""The tasks that take part in a checkpoint when some tasks have finished, and the record of the finished ones."""
 
 from __future__ import annotations
 

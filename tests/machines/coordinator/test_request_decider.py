@@ -1,4 +1,4 @@
-"""Which request is carried out, and when: Flink's answers, and the rules one by one."""
+"""The order and time in which requests are carried out: Flink's answers, and the rules one by one."""
 
 from __future__ import annotations
 

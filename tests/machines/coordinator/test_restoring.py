@@ -1,4 +1,4 @@
-"""The coordinator's side of a restore: who owns the snapshot, what is full afterwards, what hooks are told."""
+"""The coordinator's side of a restore: the snapshot's owner, what is a full snapshot afterwards, the calls of hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files checkpoints share, and when the last lets go: Flink's answers, and what our states register."""
+"""The files that checkpoints share, and when the last user drops one: Flink's answers, and what our states register."""
 
 from __future__ import annotations
 

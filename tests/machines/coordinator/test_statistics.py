@@ -1,4 +1,4 @@
-"""What is known of each checkpoint: counts, history, and the tables."""
+"""Statistics of checkpoints: counts, history, and the tables."""
 
 from __future__ import annotations
 

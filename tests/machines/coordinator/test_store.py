@@ -1,4 +1,4 @@
-"""Which completed checkpoints are retained, and when the others are deleted."""
+"""The completed checkpoints that are retained, and when the others are deleted."""
 
 from __future__ import annotations
 

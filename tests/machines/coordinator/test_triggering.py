@@ -1,4 +1,4 @@
-"""How a checkpoint begins: the timer, the requests, and every step until the tasks are told, going well or not."""
+"""The trigger of a checkpoint: the timer, the requests, and every step up to the tasks' triggers, with its failures."""
 
 from __future__ import annotations
 
@@ -489,7 +489,7 @@ def test_base_directories_are_made_with_the_first_checkpoint_and_not_before() ->
     assert bases == [False, True, False]
 
 
-# --- what the tasks are told -----------------------------------------------------------------------------------------
+# --- what the tasks receive ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.flink(

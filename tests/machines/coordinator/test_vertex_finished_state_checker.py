@@ -1,4 +1,4 @@
-"""What had finished in a checkpoint must have finished before in the job, too."""
+"""If a vertex had finished in a checkpoint, all vertices upstream of it in the job must have finished too."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class JobHarness:
 
     @property
     def status(self) -> JobStatus:
-        """Where the job stands."""
+        """Return the status of the job."""
         return self.master.status
 
     @property

@@ -32,7 +32,7 @@ ENDLESS = FixedDelay(attempts=1_000_000, delay_ms=5)
 
 
 def failed(task: str, raises: Callable[[], Any], attempt: int = 1, operator: str = "steps") -> TaskStateChanged:
-    """What a task says whose function raises so."""
+    """Return the event that a task sends when its function raises this."""
     try:
         raises()
     except Exception as raised:

@@ -116,7 +116,7 @@ def test_what_is_pending_is_aborted_and_its_files_go() -> None:
 
 
 def test_a_checkpoint_that_is_being_stored_keeps_its_files_and_nobody_is_told_of_it() -> None:
-    """Whether it is in the store, the other driver knows: it may have been restored from this very checkpoint."""
+    """Only the other driver knows whether it is in the store: it may have been restored from this very checkpoint."""
     job = running()
     job.take(NotifyCheckpointComplete)
     job.take(commands.DiscardState)

@@ -1,4 +1,4 @@
-"""What drivers leave behind: what is kept, and what is told from it by name."""
+"""Files that drivers leave behind: the ones that are kept, and the checkpoint that a file's name gives."""
 
 from __future__ import annotations
 

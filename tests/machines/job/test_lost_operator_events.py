@@ -81,7 +81,7 @@ def lose_ack(losing: Losing, event: OperatorEventToTask) -> None:
 
 
 def be_late(losing: Losing, event: OperatorEventToTask) -> None:
-    """Nothing reaches the reader for several intervals."""
+    """Let no event reach the reader for several intervals."""
     losing.late_until = losing.lab.look.at_ms + 200
 
 

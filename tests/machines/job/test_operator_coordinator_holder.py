@@ -20,7 +20,7 @@ from tests.machines.job.harness import STATE, CoordinatedSpec, RecordingCoordina
 
 
 class Host:
-    """What a holder does to the outside."""
+    """A host that records what a holder does."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, Any]] = []
@@ -263,8 +263,8 @@ def test_with_two_checkpoints_under_way_each_holds_its_own(order: tuple[int, int
 )
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
 def test_what_tasks_see_is_the_coordinators_own_cut(before: int, between: int, after: int) -> None:
-    """Numbers sent in turn to three subtasks: those sent when the snapshot was taken, and no others, come before the
-    barrier; with `between` 0 it is taken as soon as it is asked for.
+    """Numbers are sent to three subtasks in turn: those sent before the snapshot was taken, and no others, arrive
+    before the barrier; with `between` 0 the snapshot is taken immediately.
     """
     held = Held()
     count = 0
@@ -287,7 +287,7 @@ def test_what_tasks_see_is_the_coordinators_own_cut(before: int, between: int, a
     assert sorted(n for _, n in held.host.sent) == list(range(count))
 
 
-# --- made anew at every restore ---------------------------------------------------------------------------------------
+# --- created again at every restore -----------------------------------------------------------------------------------
 
 
 @pytest.mark.flink("RecreateOnResetOperatorCoordinatorTest.testQuiesceableContextForwardsProperties")

@@ -1,4 +1,4 @@
-"""Operator coordinators in the life of a job: started, told of tasks, snapshotted, reset, closed."""
+"""Operator coordinators in the life of a job: started, notified of tasks, snapshotted, reset, closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the durable store says of a job's parallelism, whatever becomes of each request and of each write."""
+"""The parallelism of a job in the durable store, whatever the outcome of each request and of each write."""
 
 from __future__ import annotations
 

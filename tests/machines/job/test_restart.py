@@ -11,7 +11,7 @@ from kit.stream.settings.job_settings import ExponentialDelay, FailureRate, Fixe
 
 
 def delays(strategy: RestartStrategy, *failures: int) -> list[int | None]:
-    """What the strategy answers to failures at these times."""
+    """Return the strategy's delays for failures at these times."""
     restarts = create_restarts(strategy)
     return [restarts.next_delay_ms(at) for at in failures]
 

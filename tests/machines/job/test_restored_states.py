@@ -1,4 +1,4 @@
-"""What each task of a job is given when the job goes back to a checkpoint, or begins from one in another shape."""
+"""The state that each task receives when the job restores a checkpoint, its own or one of another topology."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def snapshot_of(chains: Chains) -> CheckpointMetadata:
 
 
 def begin(job: JobGraph, metadata: CheckpointMetadata) -> tuple[JobMaster, list[DeployTask]]:
-    """Start a job from a snapshot; returns what its tasks were told."""
+    """Start a job from a snapshot, and return the deployments of its tasks."""
     master = JobMaster(job)
     master.handle(events.StartJob(restore_path="sp"), 0)
     told = master.handle(

@@ -1,4 +1,4 @@
-"""What a restore says it gave to whom."""
+"""The record of what a restore gave to each subtask."""
 
 from __future__ import annotations
 

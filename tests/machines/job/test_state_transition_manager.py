@@ -1,4 +1,4 @@
-"""The phases of a rescale, against the cases of Flink's `DefaultStateTransitionManagerTest`."""
+"""The phases of a rescale, compared with the cases in `DefaultStateTransitionManagerTest`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopping with a savepoint: the job ends with it, or goes on, or goes back; whoever asked is told which, once."""
+"""Stopping with a savepoint: the job ends, runs on or rolls back, and each request is answered once."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_a_job_that_fails_for_good_while_the_savepoint_is_noted_names_it() -> No
 
 @pytest.mark.parametrize("unknown", [False, True])
 def test_a_savepoint_that_cannot_be_noted_sends_the_job_back(unknown: bool) -> None:
-    """Nothing was published for its sake. Where nobody knows whether it was noted, its files stay."""
+    """It published nothing. Its files stay if it is unknown whether it was stored."""
     job = durable_and_stopping()
     stored_with(job)
     job.give(events.CheckpointStoreFailed(checkpoint_id=1, error="no quorum", possibly_inconsistent=unknown))

@@ -87,14 +87,14 @@ def remembering(mode: OperatorStateMode, parallelism: int, rows: int = 120, **ch
 
 @dataclass(frozen=True)
 class OneNumber(OperatorSpec):
-    """Hands rows on and counts them in operator state that is no list: one number, which cannot be dealt out."""
+    """An operator that forwards rows and counts them in operator state as one number, which cannot be redistributed."""
 
     def create(self) -> OneNumberOperator:
         return OneNumberOperator()
 
 
 class OneNumberOperator(Operator):
-    """Raises where it is given the numbers of two."""
+    """Raises if it restores the numbers of two subtasks."""
 
     def initialize_state(self) -> None:
         self.state = self.context.operator_state.list_state(ListStateDescriptor("number", pa.int64()))
@@ -112,7 +112,7 @@ class OneNumberOperator(Operator):
 
 
 def rows_read(lab: Lab) -> int:
-    """How many rows the sources of this run have read: fewer than there are, where it went on from a snapshot."""
+    """Return the number of rows that the sources of this run have read, without those before a restored snapshot."""
     batches = [record.data["batch"] for record in lab.trace if record.kind == "SplitRead" and record.role == "event"]
     return sum(batch["rows"] for batch in batches if batch is not None)
 
@@ -130,8 +130,8 @@ def found_after_restore(lab: Lab) -> dict[int, Counter[int]]:
 def counting(
     parallelism: int, *, max_parallelism: int | None = 13, one_number: int | None = None, rows: int = 120
 ) -> StreamEnvironment:
-    """Rows counted by key, with the final count of each key at the end; before that, if `one_number` says so, so many
-    subtasks that each keep a number which cannot be dealt out.
+    """Return a job that counts rows by key and emits the final counts at the end. If `one_number` is set, that many
+    subtasks before the count each keep a number that cannot be redistributed.
     """
     env = StreamEnvironment(
         "counting",
@@ -170,7 +170,7 @@ def stop(lab: Lab, *, drain: bool = False) -> str:
 
 
 def steps(lab: Lab, number: int) -> Lab:
-    """So many steps after all tasks run."""
+    """Step `number` times once all tasks run."""
     lab.run_until(record="AllTasksRunning")
     for _ in range(number):
         lab.step()

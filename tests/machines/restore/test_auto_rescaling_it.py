@@ -20,7 +20,7 @@ NEVER_MS = 2**62
 
 
 def parallelism(lab: Lab) -> set[int]:
-    """What the tasks that are deployed run at."""
+    """Return the parallelism of the tasks that are deployed."""
     return set(Counter(task.rpartition("/")[0] for task in lab.look.tasks).values())
 
 

@@ -1,4 +1,4 @@
-"""What the coordinator does around state: nothing to restore, and state that nobody wants any more."""
+"""The coordinator's handling of state: nothing to restore, and state that is no longer needed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_without_a_checkpoint_nothing_is_restored() -> None:
 
 
 def discards_of_a_stray_ack(snapshot: TaskStateSnapshot) -> list[commands.DiscardState]:
-    """What the coordinator has deleted when this arrives from an attempt that it does not know."""
+    """Return the coordinator's discards for this snapshot when it arrives from an unknown attempt."""
     job = Harness()
     job.ack(job.trigger(), "source/0", snapshot, attempt=7)
     return job.take(commands.DiscardState)

@@ -1,4 +1,4 @@
-"""In-flight data on a rescale: who recovers whose buffers, and what each subtask is told about it."""
+"""In-flight data in a rescale: the subtask that recovers each buffer, and the mapping that each subtask receives."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ COPIES = ("same", "empty", "other")
 
 
 def state(where: str, sizes: tuple[int, int, int, int], shift: int = 0) -> OperatorSubtaskState:
-    """State with so many handles of each kind; `shift` makes them ones of other entries and key groups."""
+    """Return state with these numbers of handles of each kind; `shift` gives them other entries and key groups."""
     managed_operator, raw_operator, managed_keyed, raw_keyed = sizes
     return OperatorSubtaskState(
         tuple(operator(number + shift, where) for number in range(managed_operator)),

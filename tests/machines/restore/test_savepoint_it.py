@@ -241,7 +241,7 @@ class Probe(OperatorSpec):
 
 
 class ProbeOperator(Operator):
-    """`is_finished`: it was told that no more rows come."""
+    """An operator that calls a hook; `is_finished` is set by `finish`."""
 
     def __init__(self, hook: Callable[[ProbeOperator, str, int], None]) -> None:
         self.hook = hook

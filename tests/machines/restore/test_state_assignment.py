@@ -263,7 +263,7 @@ def a_rescale(subtasks: int) -> Callable[[], StateAssignment]:
 
 
 def test_what_a_subtask_gets_is_made_when_it_is_asked_for() -> None:
-    """What an assignment keeps for a subtask is a few objects that the garbage collector walks over."""
+    """An assignment keeps only a few objects per subtask that the garbage collector walks over."""
     assign = a_rescale(1600)
     assign()  # what the first one leaves in caches is not counted
     gc.collect()

@@ -1,4 +1,4 @@
-"""Whether a loaded checkpoint fits the job, against what Flink answers."""
+"""The check that a loaded checkpoint fits the job, compared with Flink's answers."""
 
 from __future__ import annotations
 

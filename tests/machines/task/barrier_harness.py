@@ -1,9 +1,13 @@
-"""One barrier handler with its channels, by hand: events in, calls out, and a clock that stands until it is moved.
+"""One barrier handler with its channels, driven by hand: events in, calls out, and a clock that tests move.
 
-What arrives is written as words: `d7@0` is a buffer on channel 0, told apart by its number 7, `b2@0` a barrier of
-checkpoint 2 (of the kind that the harness was made for), `u2@0` an unaligned one, `t2@0` one whose alignment may time
-out, `s2@0` one of a savepoint, `x2@0` a cancel marker, `w5@0` a watermark, `e@0` the end of the channel. What is taken
-reads the same; an announcement is `a2@0`.
+Arriving elements are written as `<kind><number>@<channel>`:
+
+- `d7@0`: a buffer with the number 7 on channel 0;
+- `b2@0`: a barrier of checkpoint 2, of the kind that the harness was made for;
+- `u2@0`, `t2@0`, `s2@0`: an unaligned barrier, one whose alignment may time out, and one of a savepoint;
+- `x2@0`, `w5@0`, `e@0`: a cancel marker, a watermark, and the end of the channel.
+
+Elements that the task takes are written in the same way; an announcement is `a2@0`.
 
 `calls` is what the handler asked of its task: `start 1`, `trigger 1 UNALIGNED`, `all 1`, `abort 1 <reason>`.
 """
@@ -98,7 +102,7 @@ class BarrierHarness:
     # --- what goes in ---------------------------------------------------------------------------------------------
 
     def element(self, word: str) -> tuple[InputChannel, Element]:
-        """What a word stands for, and where it arrives."""
+        """Return the element that a word describes, and the channel where it arrives."""
         what, _, where = word.partition("@")
         number = int(what[1:] or 0)
         makers = {
@@ -257,7 +261,7 @@ class BarrierHarness:
         return [call.removeprefix("abort ") for call in self.calls if call.startswith("abort")]
 
     def in_flight(self) -> list[str]:
-        """What was written as in-flight data since this was last asked: `<checkpoint>: <word>`."""
+        """Return the in-flight data that was written since the last call, as `<checkpoint>: <word>`."""
         found = self.written[self._told :]
         self._told = len(self.written)
         return found

@@ -136,7 +136,7 @@ class TaskHarness:
             self.give_credits(self.graph.job_graph.settings.channel_credits)
 
     def give_credits(self, credits: int = 1) -> None:
-        """Let every receiver take so many buffers (more)."""
+        """Give every output channel `credits` more credits."""
         for number in self.output_channels:
             self.give(CreditReceived(channel=number, credits=credits))
 
@@ -204,7 +204,7 @@ class TaskHarness:
         self.to_task(NotifyCheckpointAborted, checkpoint_id=checkpoint_id, timestamp_ms=0, latest_completed_id=latest)
 
     def no_more_splits(self) -> None:
-        """Tell a source that there is nothing to read, and have it notice."""
+        """Tell a source that it has received all splits, and let it act on that."""
         self.to_task(OperatorEventToTask, operator_id=self.head_id, payload={"kind": "no_more_splits"})
         self.run()
 
@@ -285,7 +285,7 @@ class TaskHarness:
 
     @property
     def queued(self) -> list[int]:
-        """How many elements wait in each input channel."""
+        """The number of elements in the queue of each input channel."""
         return [len(channel.queue) for channel in self.machine.inputs]
 
     @property

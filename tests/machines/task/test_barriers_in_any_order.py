@@ -2,13 +2,13 @@
 
 Each channel carries data with, for each checkpoint in turn, its barrier, or a cancel marker, or nothing; then it ends.
 A barrier that may time out may also arrive as the unaligned one that it became upstream. What arrives, what is taken
-and how time passes is left to chance. Whatever happens:
+and how time passes is random. Whatever happens:
 
 - the handler is sound after each step, and in the end nothing is closed, held back or waited for;
 - each channel's data is taken in order, all of it, once;
 - checkpoints are taken in the order of their ids, each at most once, and none after it was given up;
-- a checkpoint that was taken and got all its barriers is a consistent cut: of each channel, exactly the data before
-  its barrier (or its end) was either taken before the checkpoint, or written as in flight.
+- a checkpoint that was taken and got all its barriers is a consistent cut. That is, exactly the data before each
+  channel's barrier (or end) was either taken before the checkpoint, or written as in flight.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tests.machines.task.harness import TaskHarness, fan_in, options
 
 
 def written(task: BarrierHarness) -> list[int]:
-    """How many buffers of each channel were written for checkpoint 2, so far."""
+    """Return the number of buffers of each channel that were written for checkpoint 2 so far."""
     assert all(entry.startswith("2: d") for entry in task.written)
     return [sum(entry.endswith(f"@{channel}") for entry in task.written) for channel in range(3)]
 

@@ -1,4 +1,4 @@
-"""How a task lets go: its operators and backends are closed once, whatever fails, and then it is still."""
+"""The end of a task's resources: operators and backends are closed once, whatever fails, and nothing happens after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a task ends: end of data, the last checkpoint, stop-with-savepoint, tasks that had finished before."""
+"""The end of a task: end of data, the last checkpoint, stop-with-savepoint, tasks that had finished before."""
 
 from __future__ import annotations
 

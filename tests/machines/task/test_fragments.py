@@ -55,7 +55,7 @@ def job() -> StreamEnvironment:
 
 
 class Task(TaskHarness):
-    """The task `same/0`; elements are put into its channels, and it takes so many."""
+    """The task `same/0`; tests put elements into its channels, and say how many it takes."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(job(), "same/0", **settings)
@@ -68,11 +68,11 @@ class Task(TaskHarness):
             self.give(ProcessInput())
 
     def unfinished(self, channel: int) -> int:
-        """How many fragments have been taken from a channel whose record is not whole."""
+        """Return the number of fragments taken from a channel whose record is incomplete."""
         return len(self.machine.inputs.channels[channel].assembler.fragments)
 
     def in_flight(self) -> dict[int, list[DataElement]]:
-        """What was given to the checkpoint since this was last asked, by input channel."""
+        """Return the elements that were written to the checkpoint since the last call, by input channel."""
         found: dict[int, list[DataElement]] = {}
         for command in self.take(SubmitChannelState):
             if isinstance(command.request, WriteInputRequest):

@@ -1,4 +1,4 @@
-"""What a notebook shows of a job in the making: short in a terminal, a picture or a table in a notebook."""
+"""The displays of an unfinished job: short text in a terminal, a picture or a table in a notebook."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS = [{"letter": "a<b", "n": 1, "at": 1_000}]
 
 
 def shown(thing: Any) -> dict[str, str]:
-    """What a front end is given, by mime type."""
+    """Return what a front end receives, by MIME type."""
     data: dict[str, str] = DisplayFormatter().format(thing)[0]
     return data
 

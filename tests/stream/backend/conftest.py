@@ -53,7 +53,7 @@ def contents(table: StateTable) -> dict[Any, Any]:
 
 
 def written(backend: HeapKeyedStateBackend) -> tuple[bytes, tuple[int, ...]] | None:
-    """What a checkpoint of the backend would write now."""
+    """Return what a checkpoint of the backend would write now."""
     snapshot = backend.snapshot()
     if snapshot is None:
         return None

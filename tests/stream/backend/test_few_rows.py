@@ -50,7 +50,7 @@ def test_rows_in_small_pieces_leave_the_state_that_all_at_once_leave(keys: str, 
 
 
 def taken(rows: list[dict[str, Any]], sizes: list[int], key_type: pa.DataType) -> Any:
-    """What a checkpoint writes after these rows, given in batches of these sizes."""
+    """Return what a checkpoint writes after these rows, which arrive in batches of these sizes."""
     backend = HeapKeyedStateBackend(key_type, KeyGroupRange(0, 127), 128)
     table = backend.table(ReducingStateDescriptor("totals", VALUE, WORDS), pa.int64())
     timers = backend.timer_service("timers", pa.int64())

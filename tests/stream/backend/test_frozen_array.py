@@ -162,7 +162,7 @@ def check(snapshot: Any, as_it_was: HeapKeyedStateBackend) -> None:
 
 @pytest.mark.parametrize("span", [4, 100])
 def test_the_spans_of_a_large_state_make_no_difference(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held against the rows brought into order all at once, with nulls among them."""
+    """The file equals one whose rows were sorted all at once, nulls included."""
     backend = HeapKeyedStateBackend(pa.int64(), KeyGroupRange(0, MAXIMUM - 1), MAXIMUM)
     table, instant, word = backend.table(TOTAL), backend.table(INSTANT), backend.table(WORD)
     keys = np.random.default_rng(0).permutation(500) * 7

@@ -47,7 +47,7 @@ def restored(wanted: KeyGroupRange, handle: Any, data: Any) -> dict[Any, Any]:
 
 
 class Ranges:
-    """What is read of some bytes."""
+    """A reader of ranges of some bytes that records each range."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -133,7 +133,7 @@ def test_a_freed_slot_is_not_found_again_by_few_rows(width: int) -> None:
     assert reused == gone
     slots, added = index.find_or_add(batch([(3,) * width, (1,) * width, (2,) * width], width))
     assert slots.tolist() == [gone, *added.tolist(), stays]
-    index.remove(slots)  # all of them: the index begins anew
+    index.remove(slots)  # all of them: the index starts from scratch
     slots, added = index.find_or_add(batch([(2,) * width], width))
     assert slots.tolist() == added.tolist() == [0]
     index.validate()

@@ -1,4 +1,4 @@
-"""A file that is written anew while a job reads it, or before the job goes on, ends in an error that names it."""
+"""A job fails with an error that names the file if a file is rewritten while the job reads it or before it resumes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS = 400_000
 
 
 def write(path: Path, rows: int, first: int = 0) -> None:
-    """Write a file of so many rows, numbered from `first`, under this name at once."""
+    """Write a file of `rows` rows, numbered from `first`, and put it under this name atomically."""
     table = pa.table({"n": pa.array(range(first, first + rows))})
     new = path.with_suffix(".new")
     match path.suffix:
@@ -73,7 +73,7 @@ def in_the_midst(path: Path) -> Lab:
 
 
 def read_on(reader: SplitReader, split: Split, position: int, most: int) -> tuple[int, int]:
-    """How many rows were read, and the position behind them."""
+    """Return the number of rows that were read, and the position behind them."""
     read = reader.read(split, position, most)
     return 0 if read.batch is None else read.batch.num_rows, read.position
 

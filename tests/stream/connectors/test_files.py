@@ -197,7 +197,7 @@ def staged_by(path: str, rows: int = 2, checkpoint_id: int = 1) -> tuple[Effect,
 
 
 def visible(path: str) -> list[str]:
-    """What a reader of the directory sees."""
+    """Return the names that a reader of the directory sees."""
     return sorted(found.name for found in Path(path).iterdir() if not found.name.startswith("."))
 
 

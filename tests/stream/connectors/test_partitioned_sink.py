@@ -84,7 +84,7 @@ def test_a_job_leaves_each_row_once_and_sources_read_the_columns_again(tmp_path:
 
 @pytest.mark.parametrize("day", ["", "day=2013-01-01/"])
 def test_only_visible_files_in_partitions_count_as_output(tmp_path: Path, day: str) -> None:
-    """What lies elsewhere below the directory is another's: a job neither trips over it nor deletes it."""
+    """Other files below the directory belong to others: the job neither fails because of them nor deletes them."""
     sink = ParquetSink(tmp_path / "out", "overwrite", partition_by="day")
     own = paths_of_part(sink, 1, partition=day, writer="earlier")[1].removeprefix(f"{sink.path}/")
     others = [

@@ -217,7 +217,7 @@ class Sinking(RuleBasedStateMachine):
         assert not visible or visible[-1] < self.snapshots[self.last_completed][1]
 
     def teardown(self) -> None:
-        """All that a last checkpoint covers is there in the end."""
+        """In the end, all rows that the last checkpoint covers are published."""
         last = self.barrier()
         self.complete(last, told=True)
         self.publish()

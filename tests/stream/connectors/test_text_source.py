@@ -1,4 +1,4 @@
-"""Lines of text: each once, whichever way the bytes are cut, from any position, and what is said of what is no text."""
+"""Lines of text: each is read once, however the bytes are split and from any position; other bytes are an error."""
 
 from __future__ import annotations
 

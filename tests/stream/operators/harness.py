@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one subtask leaves behind."""
+    """The parts of one subtask's snapshot."""
 
     keyed: KeyGroupsStateHandle | None
     operator: OperatorStreamStateHandle | None
@@ -154,7 +154,7 @@ class Harness:
         return self
 
     def process(self, rows: pa.RecordBatch | Iterable[Row], input_index: int = 0) -> list[Row]:
-        """Give it rows; returns the rows that came of it."""
+        """Process rows, and return the rows that the operator emitted."""
         if not isinstance(rows, pa.RecordBatch):
             rows = pa.RecordBatch.from_pylist(list(rows), schema=self.spec.input_schemas[input_index])
         before = len(self.output.elements)
@@ -162,7 +162,7 @@ class Harness:
         return self.rows(before)
 
     def watermark(self, timestamp_ms: int) -> list[Row]:
-        """Let event time advance; returns the rows that came of it."""
+        """Advance event time, and return the rows that the operator emitted."""
         before = len(self.output.elements)
         self.current_watermark_ms = timestamp_ms
         self.operator.process_watermark(timestamp_ms)
@@ -186,7 +186,7 @@ class Harness:
         return [element for element in self.output.elements if isinstance(element, int)]
 
     def snapshot(self, checkpoint_id: int = 1) -> Snapshot:
-        """What a checkpoint keeps of it, written out."""
+        """Take a checkpoint, and return the snapshot as it was written."""
         self.staged = []
         self.operator.prepare_snapshot_pre_barrier(checkpoint_id)
         self.operator.snapshot_state(checkpoint_id)
@@ -250,7 +250,7 @@ class Fleet:
 
     @property
     def is_empty(self) -> bool:
-        """Whether a checkpoint would hold no keyed state."""
+        """Return True if a checkpoint would hold no keyed state."""
         return all(subtask.snapshot().keyed is None for subtask in self.subtasks)
 
 

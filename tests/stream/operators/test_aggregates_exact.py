@@ -1,4 +1,4 @@
-"""Every aggregate of every type that it takes: the same as worked out in Python, for any batches and failures."""
+"""Every aggregate of every type that it accepts equals Python's result, for any batches and failures."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def runs(spec: KeyedAggregate, batch: pa.RecordBatch, data: st.DataObject) -> list[dict[str, Any]]:
-    """What is emitted last for each key, the rows given in runs of any length, with failures and rescales between."""
+    """Return the last row emitted for each key, for batches of any size with failures and rescales between them."""
     subtasks = [Harness(spec)]
     latest: dict[Any, dict[str, Any]] = {}
     at = 0

@@ -1,4 +1,4 @@
-"""What a user's function is given has a name that `kit` exports, and that the function's own docstrings say."""
+"""The classes of what a user's function receives are exported by `kit` and named in the function's docstrings."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_the_pairs_are_those_of_a_loop_over_all_rows(bounds, given_steps, parall
             subtask.late_rows["LateRowsDropped"] = 0
         if subtasks:
             fleet.rescale(subtasks)
-            loop.watermark(loop.watermark_ms)  # as the watermark comes anew, rows at the watermark go
+            loop.watermark(loop.watermark_ms)  # the repeated watermark drops the rows at the watermark
         if advanced_to > loop.watermark_ms:
             loop.watermark(advanced_to)
             assert fleet.watermark(advanced_to) == []

@@ -28,7 +28,7 @@ LIST = pa.list_(pa.int64())
 
 
 class Mean(AggregateFunction):
-    """Sum and number; what was added is changed in place, which is nobody else's business."""
+    """A mean from a sum and a count; `add` changes the accumulator in place, which must not affect any other key."""
 
     def create_accumulator(self):
         return {"sum": 0, "rows": 0}
@@ -55,7 +55,7 @@ BY_NAME = MapStateDescriptor("by name", pa.string(), pa.int64())
 
 
 def keep_record(ctx: Any, n: int) -> Any:
-    """What was read may be changed: it is a copy until it is written."""
+    """A value that was read may be changed: it is a copy until it is written."""
     record = ctx.state(RECORD).value() or {"n": 0, "seen": []}
     record["seen"].append(n)
     if n % 2:
@@ -83,7 +83,7 @@ DOES = {
 
 
 class Does(KeyedProcessFunction):
-    """What each row says, and says what it found."""
+    """A function that does what each row names, and emits what it found."""
 
     def process_element(self, row, ctx):
         found = DOES[row["does"]](ctx, row["n"])
@@ -99,7 +99,7 @@ class Does(KeyedProcessFunction):
 
 
 def done(key_type: pa.DataType, rows: list[dict[str, Any]], sizes: list[int]) -> tuple[Any, ...]:
-    """What is emitted, kept, and fires, when the rows come in batches of these sizes."""
+    """Return what is emitted and kept, and which timers fire, when the rows arrive in batches of these sizes."""
     schema = pa.schema([("key", key_type), ("does", pa.string()), ("n", pa.int64())])
     harness = Harness(KeyedProcess((FunctionInput(schema, ("key",)),), Does, MADE))
     start = 0

@@ -259,7 +259,7 @@ def test_settings_that_make_no_sense_are_refused(make, said) -> None:
 
 
 class Squares(Source):
-    """What a user writes for a source of their own."""
+    """A source as a user writes one."""
 
     @property
     def schema(self) -> pa.Schema:

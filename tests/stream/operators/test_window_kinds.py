@@ -168,10 +168,10 @@ AGGREGATES = (count(), count("delay"), sum_("delay"), max_("delay"))
 def hold_to(
     model: RowByRow, given_steps: list[tuple[list[Row], int, int]], parallelism: int, latenesses: Sequence[int] = ()
 ) -> None:
-    """Hold the operator, at this parallelism and then at those of the steps, to a model that takes row by row.
+    """Compare the operator, at this parallelism and then at those of the steps, with a model that takes row by row.
 
-    A step is rows, where the watermark goes after them, and the parallelism from then on (0: as it is). The restores
-    go on with one of `latenesses` after the other.
+    A step is rows, the watermark after them, and the parallelism from then on (0: unchanged). The restores
+    use one of `latenesses` after the other.
     """
 
     def spec() -> WindowAggregate:
