@@ -80,7 +80,7 @@ class Interrupter:
         return True
 
     def until(self, is_so: Callable[[], bool], act: Act) -> None:
-        """Do it again as long as it is not so."""
+        """Repeat `act` until the condition holds."""
         while not is_so():
             try:
                 self.tried(act)
@@ -101,7 +101,7 @@ class Lines:
         self._seen: set[tuple[CodeType, int]] = set()
 
     def until(self, is_so: Callable[[], bool], act: Act) -> None:
-        """Do it again as long as it is not so."""
+        """Repeat `act` until the condition holds."""
         while not is_so():
             try:
                 sys.settrace(self._call)
@@ -138,14 +138,14 @@ class Lines:
 
 
 def seconds(act: Act) -> float:
-    """How long this takes without interrupts, on the processor."""
+    """Return the processor time of `act` without interrupts, in seconds."""
     began_s = time.process_time()
     act()
     return time.process_time() - began_s
 
 
 def same_run(lab: Lab, other: Lab) -> bool:
-    """Whether both did the same, and the same came of it."""
+    """Return True if both labs took the same actions with the same results."""
     return (
         lab.past.actions == other.past.actions
         and list(lab.trace) == list(other.trace)

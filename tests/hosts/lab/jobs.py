@@ -50,7 +50,7 @@ class Shape:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """What the source reads: row number, key, and event time, which goes on with the row number."""
+        """The rows of the source: number, key, and event time, which increases with the number."""
         return [{"n": n, "k": KEYS[n * 7 % len(KEYS)], "t": 2 * n} for n in range(self.rows)]
 
 
@@ -229,7 +229,7 @@ def failure(lab: Lab) -> str:
 
 
 def output_of_failed(lab: Lab, sink: str) -> pd.DataFrame:
-    """What it had committed before, given with a warning."""
+    """Return the output that was committed before the failure; the lab warns about it."""
     with pytest.warns(LabWarning):
         return lab.output(sink)
 

@@ -95,14 +95,14 @@ class LetsGoOn(Aligner):
 
 
 class StaysBlocked(Aligner):
-    """Forgets to let the channels go on."""
+    """Forgets to unblock the channels."""
 
     def resume_all(self) -> None:
         pass
 
 
 class Raises(Aligner):
-    """Has a bug that shows with the first barrier."""
+    """Has a bug that the first barrier triggers."""
 
     def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel, *, is_rpc: bool = False) -> None:
         raise KeyError(channel.number)
@@ -112,7 +112,7 @@ class Raises(Aligner):
 
 
 class Captures(ChannelStateCapture):
-    """What is in flight when a barrier overtakes, as the kit decides it."""
+    """Captures the data that a barrier overtakes, as the kit does."""
 
     def __init__(self, writer: CaptureWriter) -> None:
         super().__init__(writer)
@@ -151,7 +151,7 @@ class Captures(ChannelStateCapture):
 
 
 class CapturesEvents(Captures):
-    """Takes the barrier along with what it overtakes."""
+    """Captures the barrier together with the data that it overtakes."""
 
     def ends(self, element: Element, checkpoint_id: int) -> bool:
         if super().ends(element, checkpoint_id):
@@ -161,7 +161,7 @@ class CapturesEvents(Captures):
 
 
 class NeverStops(Captures):
-    """Goes on when the checkpoint is over."""
+    """Continues to capture after the checkpoint is over."""
 
     def ends(self, element: Element, checkpoint_id: int) -> bool:
         return False
@@ -171,7 +171,7 @@ class NeverStops(Captures):
 
 
 class WritesToAnotherOutput(Captures):
-    """Says of what it overtakes that it waits elsewhere."""
+    """Reports overtaken data for another channel."""
 
     def barrier_overtakes(self, checkpoint_id: int, subpartition: ResultSubpartitionInfo, queue: list[Element]) -> None:
         super().barrier_overtakes(checkpoint_id, ResultSubpartitionInfo(subpartition.partition_idx, 99), queue)
@@ -217,17 +217,17 @@ class NoLimit(FirstComeFirstServed):
 
 
 class ChoosesANumber(FirstComeFirstServed):
-    """Returns what is no request."""
+    """Returns a value that is not a request."""
 
     def choose(self, **now: Any) -> Any:
         return 7 if super().choose(**now) else None
 
 
-# ---- accounts of who has acknowledged -------------------------------------------------------------------------------
+# ---- accounts of acknowledgements ------------------------------------------------------------------------------------
 
 
 class Accounts:
-    """What a checkpoint under way knows of its tasks, as the kit does."""
+    """The acknowledgements of a pending checkpoint, counted as the kit does."""
 
     def __init__(self, tasks: Sequence[str]) -> None:
         self.waiting_for = set(tasks)
@@ -255,7 +255,7 @@ class Accounts:
 
 
 class CountsTwice(Accounts):
-    """Takes an acknowledgement that comes twice for another one."""
+    """Accepts a duplicate acknowledgement as a new one."""
 
     def acknowledge(self, task: str, state: Any) -> str:
         super().acknowledge(task, state)
@@ -263,7 +263,7 @@ class CountsTwice(Accounts):
 
 
 class SaysYes(Accounts):
-    """Has its own words."""
+    """Answers with strings that the kit does not know."""
 
     def acknowledge(self, task: str, state: Any) -> str:
         return "yes"
@@ -277,7 +277,7 @@ class KeepsText(Accounts):
 
 
 class DeletesWhatIsKept(Accounts):
-    """Takes a duplicate's state for one that nobody needs."""
+    """Deletes the state of a duplicate acknowledgement."""
 
     def acknowledge(self, task: str, state: Any) -> str:
         if task in self.states:
@@ -315,7 +315,7 @@ class OneByOne:
 
 
 class OldSubtaskToNew:
-    """Gives subtask i what subtask i had, and forgets those that are no more."""
+    """Gives subtask i the previous state of subtask i, and drops the state of subtasks that do not exist any more."""
 
     def repartition_state(
         self, previous: Sequence[Handles], old_parallelism: int, new_parallelism: int
@@ -336,7 +336,7 @@ class OneTooFew(OneByOne):
 
 
 class Hasty(CollectSink):
-    """A sink whose operator is one's own."""
+    """A sink with a user-defined operator."""
 
     def create_operator(self, spec: SinkSpec) -> SinkOperator:
         return HastySink(spec)

@@ -1,4 +1,4 @@
-"""What may happen next is kept up to date as it changes; looked for everywhere, it is the same."""
+"""The set of possible actions is kept up to date, and equals the one found by a complete search."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MODES: list[dict[str, Any]] = [
 
 
 def looked_for(lab: Lab) -> Iterator[Action]:
-    """All that may happen, from what is under way and what the tasks hold; nothing that is counted is believed."""
+    """Yield all possible actions, from the messages in flight and the tasks' queues; no counter of the kit is used."""
     world, agenda = lab._world, lab._world.agenda
     for (machine, timer), (_, command) in agenda._timers.items():
         if command.word.due_ms <= lab.look.at_ms:
@@ -66,7 +66,7 @@ def looked_for(lab: Lab) -> Iterator[Action]:
 
 
 def is_available(task: StreamTask) -> bool:
-    """Whether a task has something to do, from its queues."""
+    """Return True if a task can process something, derived from its queues."""
     full = any(not subpartition.writable for partition in task.outputs for subpartition in partition)
     if task.state is ExecutionState.INITIALIZING:
         return task.input.is_recovering and not full

@@ -420,7 +420,7 @@ def test_a_source_confirms_how_far_it_has_read_when_the_checkpoint_is_complete(k
 
 
 class Told(SinkOperator):
-    """A sink of one's own."""
+    """A user-defined sink."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         super().notify_checkpoint_complete(checkpoint_id)

@@ -38,7 +38,7 @@ PART = 4
 
 
 class Found(NamedTuple):
-    """What one subtask was given when it began."""
+    """The state that one subtask found when it started."""
 
     parallelism: int
     subtask: int
@@ -49,7 +49,7 @@ class Found(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What one subtask put into a checkpoint."""
+    """The state that one subtask wrote to a checkpoint."""
 
     waiting: list[int]
     own: list[int]

@@ -1,5 +1,5 @@
-"""A trigger that comes while a task closes its operators, or when it has closed them, or has left: it is answered, and
-the job goes on to its end with the rows that it would have made without.
+"""A trigger that arrives while a task closes its operators, or after it closed them or left, is answered. The job
+finishes with the same rows as without the trigger.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def a_lab(*, after_finish: bool) -> Lab:
 
 
 def advance(lab: Lab, until: Callable[[], bool], *, without: Callable[[Action], bool]) -> None:
-    """Step, by any action but some, until something is so."""
+    """Step without the excluded actions until the condition holds."""
     for _ in range(5_000):
         if until():
             return
@@ -59,8 +59,8 @@ def is_trigger(action: Action) -> bool:
 
 
 def a_trigger_under_way(*, after_finish: bool) -> Lab:
-    """A lab with one checkpoint complete, and the triggers of another on their way to both sources, which know that
-    there is no more to read, and have not had the turn yet in which they end their data.
+    """Return a lab with one complete checkpoint, and a second one whose triggers are on their way to both sources. The
+    sources have been notified of the end of their splits, but have not ended their data yet.
     """
     lab = a_lab(after_finish=after_finish)
     turns = {TakeTurn(source) for source in SOURCES}
@@ -79,7 +79,7 @@ def a_trigger_under_way(*, after_finish: bool) -> Lab:
 
 
 def let_rows_0_close(lab: Lab, turns: int) -> None:
-    """Let it end its data and then take this many turns, all before its trigger comes; `rows/1` stays as it is."""
+    """Let `rows/0` end its data and take this many turns before its trigger arrives; `rows/1` does not change."""
 
     def turns_taken() -> int:
         mine = [record for record in lab.trace if record.machine == "rows/0"]
@@ -168,5 +168,5 @@ def test_with_checkpoints_after_the_end_no_trigger_meets_a_task_that_is_closing(
 
 
 def is_held_back(lab: Lab) -> bool:
-    """Whether nothing but triggers and `rows/1` can go on."""
+    """Return True if only triggers and `rows/1` can proceed."""
     return all(is_trigger(a) or a.subject == "rows/1" or isinstance(a, LetTimePass) for a in lab.enabled())

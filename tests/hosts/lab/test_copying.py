@@ -1,4 +1,4 @@
-"""Copies of a world: what may change is copied, what never does is shared, and nobody else's copies are touched."""
+"""Copies of a world: mutable objects are copied, immutable ones are shared, and copies of others stay untouched."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Event time against an oracle in random jobs: each split is in order and has rows until it ends.
 
-So no split is ever idle, and no row may be late, whatever stands still, for however long, fails or ends: turns that are
-held back, workers that freeze or die, splits that are ahead of others, limits on rows, readers that end early. Every
-row is in its window, and every job finishes.
+So no split is ever idle, and no row may be late. Turns are held back, workers freeze or die, splits get ahead of
+others, rates are limited, and readers end early. Still, every row is in its window, and every job finishes.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ def do(lab: Lab, shape: Shape, deed: str, argument: int) -> tuple[Lab, Shape]:
 
 
 def stop_and_resume(lab: Lab, shape: Shape, parallelism: int) -> tuple[Lab, Shape]:
-    """Stop with a savepoint and go on at another parallelism; a stop that fails leaves the job as it is. What becomes
-    of a job that fails while it stops is told by `tests.stories`.
+    """Stop with a savepoint and resume at another parallelism; if the stop fails, keep the job. `tests.stories` tests
+    jobs that fail while they stop.
     """
     request = lab.stop()
     try:

@@ -80,12 +80,12 @@ def kinds(lab: Lab) -> list[str]:
 
 
 def statuses(lab: Lab) -> dict[int, str]:
-    """How each checkpoint has ended."""
+    """Return the final status of each checkpoint."""
     return dict(lab.checkpoints()[["id", "status"]].itertuples(index=False))
 
 
 def under_way(lab: Lab, what: str) -> bool:
-    """Whether a command, or a message as the next of its way, is under way."""
+    """Return True if a command, or a message that can be delivered next, is in flight."""
     return any(what in (getattr(each, "command", ""), getattr(each, "message", "")) for each in lab.enabled())
 
 

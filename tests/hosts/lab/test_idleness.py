@@ -80,7 +80,7 @@ def test_a_source_that_gets_no_turn_is_not_idle() -> None:
 
 
 def test_a_source_whose_process_was_suspended_is_not_idle() -> None:
-    """Nothing of the worker goes on, and its timers are late when it does."""
+    """All of the worker stops, and its timers fire late when it continues."""
     lab = united(range(0, 6_000, 10), range(0, 60_000, 100), idle_ms=400)
     lab.run_until(record="AllTasksRunning")
     for _ in range(5):

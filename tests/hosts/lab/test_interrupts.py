@@ -59,7 +59,7 @@ def uninterrupted(is_so: Callable[[], bool], act: Callable[[], object]) -> None:
 
 
 def life(lab: Lab, until: Until) -> Lab:
-    """A life with a kill, a rescale and a savepoint; `until` does something again until something is so."""
+    """Run a job with a kill, a rescale and a savepoint; `until` repeats an action until a condition holds."""
 
     def has_completed(number: int) -> Callable[[], bool]:
         return lambda: lab.look.master.checkpoints.store.latest_id >= number or lab.ended
@@ -260,7 +260,7 @@ def test_comparisons_can_be_made_again() -> None:
 def test_wherever_an_exception_breaks_a_step_off_the_lab_stands_at_the_step_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing is deferred here: what is raised comes from a tracer, as another thread may have Python raise it."""
+    """The exception is not deferred: a tracer raises it, as Python does when another thread asks for it."""
     monkeypatch.setattr(keyframes, "KEYFRAME_EVERY", 20)
     monkeypatch.setattr(keyframes, "STEPS_PER_PART", 1)
     shape = Shape("windows", rows=9, splits=2)
@@ -330,7 +330,7 @@ def test_one_interrupt_leaves_a_function_that_hangs_for_long(monkeypatch: pytest
             if not entered:
                 signal.raise_signal(signal.SIGINT)
             entered.append(n)
-            threading.Event().wait()  # for ever
+            threading.Event().wait()  # forever
 
     lab = Lab(hanging(hangs))
     with pytest.raises(KeyboardInterrupt):
@@ -340,7 +340,7 @@ def test_one_interrupt_leaves_a_function_that_hangs_for_long(monkeypatch: pytest
 
 
 def test_a_function_that_hangs_when_the_steps_are_repeated_can_be_left_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but the copy of the first step is there to go on from, and now a row hangs that did not before."""
+    """The lab has to repeat all steps from a copy of the first one, and a row now hangs that did not hang before."""
     monkeypatch.setattr(interrupts, "GRACE_S", 0.05)
     rows = {17}
 

@@ -1,4 +1,4 @@
-"""Rows that come too late are dropped, as in Flink; whoever runs the job is told so."""
+"""Rows that arrive too late are dropped, as in Flink, and the user gets a warning."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_late_rows_of_an_interval_join_are_kept_apart_by_side() -> None:
 
 
 def test_what_has_not_come_yet_is_not_late() -> None:
-    """A lab that is set back counts anew."""
+    """A lab that is rewound counts from scratch."""
     lab = Lab(windowed())
     with pytest.warns(LabWarning):
         lab.run()

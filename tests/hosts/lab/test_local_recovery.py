@@ -22,7 +22,7 @@ def copies(lab: Lab) -> list[str]:
 
 
 def ids(lab: Lab) -> set[int]:
-    """The checkpoints of which there are copies."""
+    """Return the checkpoints that have local copies."""
     return {int(path.split("/chk-")[1].split("/")[0]) for path in copies(lab)}
 
 

@@ -1,4 +1,4 @@
-"""A record much longer than a buffer does not hold a barrier that may overtake it, and is there once in the end."""
+"""A record much longer than a buffer does not delay a barrier that may overtake it, and is processed exactly once."""
 
 from __future__ import annotations
 
@@ -80,17 +80,17 @@ class Run:
         self.held: Callable[[str], bool] = lambda task: False
 
     def go_on(self, until: Callable[[], bool]) -> None:
-        """Go on until something is so; AssertionError when nothing can happen any more before that."""
+        """Act until the condition holds; raises AssertionError if no action is left before that."""
         while not until():
             assert self.turn(), f"the job came to rest: {self.lab!r} {self.lab.look.master.error}"
 
     def rest(self) -> None:
-        """Go on until only time can pass."""
+        """Act until only time can pass."""
         while any(not isinstance(action, LetTimePass) for action in self.enabled()):
             self.turn()
 
     def turn(self) -> bool:
-        """Do one of the things that may happen now; time passes last."""
+        """Take one of the possible actions; time passes only if nothing else is possible."""
         enabled = self.enabled()
         now = [action for action in enabled if not isinstance(action, LetTimePass)]
         if enabled:
@@ -98,35 +98,35 @@ class Run:
         return bool(enabled)
 
     def enabled(self) -> list[Action]:
-        """What may happen now."""
+        """Return the possible actions, without turns of held tasks."""
         return [each for each in self.lab.enabled() if not isinstance(each, TakeTurn) or not self._waits(each.subject)]
 
     def _waits(self, task: str) -> bool:
         return self.held(task) and not any(channel.has_priority for channel in self.lab._world.tasks[task].inputs)
 
     def unfinished(self) -> list[int]:
-        """Of each input channel in the middle of a record, how many fragments have been taken."""
+        """Return the number of fragments taken from each input channel that is in the middle of a record."""
         tasks = self.lab._world.tasks.values()
         counts = [len(channel.assembler.fragments) for task in tasks for channel in task.inputs]
         return [count for count in counts if count]
 
     @property
     def is_running(self) -> bool:
-        """Whether all tasks run."""
+        """True if all tasks run."""
         return self.lab.look.master.status is JobStatus.RUNNING and self.lab.look.master.tasks.all_running
 
     def newest(self) -> str | None:
-        """Where the newest checkpoint lies."""
+        """Return the path of the newest checkpoint."""
         paths = self.lab.look.files.contents
         found = [path.removesuffix("/_metadata") for path in paths if path.endswith("/_metadata")]
         return max(found, key=lambda path: int(path.rpartition("-")[2]), default=None)
 
     def path(self, request: int) -> str | None:
-        """Where a checkpoint is, once it is complete."""
+        """Return the path of the checkpoint that was requested, once it is complete."""
         return self.lab.look.answer(request)
 
     def finish(self) -> None:
-        """Go on to the end: every record must have been committed once, as it was."""
+        """Run to the end: every record must have been committed once, unchanged."""
         self.held = lambda task: False
         self.go_on(lambda: self.lab.ended)
         self.rest()
@@ -137,7 +137,7 @@ class Run:
 
 
 def channel_state(run: Run, path: str) -> tuple[int, int]:
-    """In how many input channels, and outputs, a checkpoint has something in flight."""
+    """Return the numbers of input channels and of outputs for which a checkpoint has in-flight data."""
     metadata, _ = read_metadata(run.lab.look.files.contents[f"{path}/_metadata"], path)
     states = [state for operator in metadata.operator_states for state in operator.subtask_states.values()]
     return (
@@ -147,7 +147,7 @@ def channel_state(run: Run, path: str) -> tuple[int, int]:
 
 
 def in_the_middle(job: Job, seed: int = 0) -> Run:
-    """The job when so many fragments of a record have been taken; the receivers then take no more."""
+    """Return a run in which receivers stop in the middle of a record, after a third of its fragments."""
     run = Run(job, Lab(job.environment(), seed=seed))
     run.go_on(lambda: run.is_running)
     run.go_on(lambda: any(count > FRAGMENTS // 3 for count in run.unfinished()))
@@ -201,7 +201,7 @@ def test_a_barrier_that_aligns_waits_for_the_record() -> None:
 
 
 def test_a_checkpoint_can_begin_in_the_middle_of_a_recovered_record() -> None:
-    """Its fragments have been in two checkpoints then, and the record is there once all the same."""
+    """Its fragments are then in two checkpoints, and the record is still processed once."""
     run = in_the_middle(Job("keyed", LONG, parallelism=1))
     for _ in range(3):
         request = run.lab.trigger_checkpoint()

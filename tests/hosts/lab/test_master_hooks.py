@@ -11,7 +11,7 @@ from kit.hosts.lab.errors import LabError
 
 
 class Hook:
-    """Notes what it is told; its value is a text."""
+    """A hook that records its calls; its value is a text."""
 
     identifier = "log"
     version = 1

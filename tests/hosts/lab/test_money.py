@@ -50,7 +50,7 @@ ROWS = [
 
 
 def run(way: Any, seed: int = 0, kill: bool = True) -> pd.DataFrame:
-    """What a job commits that is killed once, on its way from `stream` on."""
+    """Return the rows that a job commits; it applies `way` to the source's stream, and is killed once."""
     env = StreamEnvironment(
         "money",
         parallelism=2,

@@ -1,4 +1,4 @@
-"""What Tab shows after `lab.` and `job.`: the everyday names, and groups for all others."""
+"""The names that Tab completes after `lab.` and `job.`: the everyday ones, and groups for all others."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def live(lab: Lab, deeds: list[tuple[str, int]]) -> None:
 
 
 def until_confirmed(lab: Lab, more: int) -> None:
-    """Step until so many more checkpoints are confirmed, or the job has ended."""
+    """Step until `more` further checkpoints are confirmed, or the job has ended."""
     while lab.look.master.status is JobStatus.CREATED:
         lab.step()
     wanted = max(lab.look.master.checkpoints.store.latest_id, 0) + more

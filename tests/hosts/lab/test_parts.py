@@ -1,4 +1,4 @@
-"""Parts of the protocol of the user's own: right ones work like the kit's, wrong ones are found, broken ones named."""
+"""User-defined parts of the protocol: correct ones work like the kit's, and errors of others name the part."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def lab_of(seed: int = 0, steps: int = 80, **settings: Any) -> Lab:
 
 
 def exactly_once(lab: Lab, rows: int = ROWS) -> bool:
-    """Whether each row was added once: a key's rows are counted through, and its last sum is that of all its rows."""
+    """Return True if each row was added once: no gap in the counts of a key, and its last sum covers all its rows."""
     lab.run_until(ended=True)
     wanted = Counter(KEYS[n % len(KEYS)] for n in range(rows))
     sums = {key: sum(n for n in range(rows) if KEYS[n % len(KEYS)] == key) for key in wanted}

@@ -197,7 +197,7 @@ def test_a_scenario_opens_in_the_player_with_its_prose() -> None:
 
 
 def test_a_block_that_was_played_shows_the_job_as_it_left_it() -> None:
-    """The prose, the picture of that moment, whatever came later, and what was done for whoever wants to know."""
+    """Its HTML has the prose, the picture of that moment, and its log, whatever happened later."""
     scenario = open_scenario("alignment")
     scenario.next()
     second = scenario.next()
@@ -212,7 +212,7 @@ def test_a_block_that_was_played_shows_the_job_as_it_left_it() -> None:
 
 
 def test_a_block_shows_itself_as_a_card() -> None:
-    """What is done, who takes, gives and notes what, and what no machine said, each where a reader finds it."""
+    """It shows the actions, the events and commands of each machine, and the notes, each where a reader finds it."""
     scenario = open_scenario("late-ack")
     first, second = (" ".join(sub("<[^>]+>", " ", scenario.next()._repr_html_()).split()) for _ in range(2))
     assert f"{scenario.text.title}: 2 of 4" in second

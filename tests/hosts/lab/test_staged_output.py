@@ -1,4 +1,4 @@
-"""What sinks stage is published or dropped, whichever checkpoint comes first and whichever task has left by then."""
+"""Staged output of sinks is published or dropped, in any order of checkpoints, and even if its task has left."""
 
 from __future__ import annotations
 

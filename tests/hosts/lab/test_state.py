@@ -1,4 +1,4 @@
-"""What a lab's tasks hold, as tables: against what is known of the job's input and output."""
+"""The state of a lab's tasks as tables, compared with the job's known input and output."""
 
 from __future__ import annotations
 

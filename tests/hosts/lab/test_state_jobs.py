@@ -1,4 +1,4 @@
-"""The ready job with state of every kind: its snapshot holds all of them, and it goes on from each."""
+"""The ready job with state of every kind: its snapshot has all kinds, and the job resumes from it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Every Arrow type either comes back from a checkpoint as it was, or is refused where it is declared.
+"""Every Arrow type is either restored from a checkpoint unchanged, or rejected where it is declared.
 
-Rows with a column of any type, nested ones too, go through a keyed function that keeps them in value, list, map,
-reducing and aggregating state, and through channels whose buffers are smaller than a row, so that an unaligned
-checkpoint has some in flight. The job is restored at another parallelism, and every row and every state must be as it
-was.
+Rows with a column of any type, also nested, pass a keyed function that keeps them in value, list, map, reducing and
+aggregating state. Buffers of the channels are smaller than a row, so an unaligned checkpoint has rows in flight. The
+job is restored at another parallelism, and every row and every state must be unchanged.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def parts(arrow_type: pa.DataType) -> Iterator[pa.DataType]:
 
 
 def may_be_refused(arrow_type: pa.DataType) -> bool:
-    """Whether there is something in it that no checkpoint, or no function of rows, can give back."""
+    """Return True if the type has a part that a checkpoint, or a function on rows, may not preserve."""
     return pa.types.is_null(arrow_type) or any(
         pa.types.is_union(part)
         or isinstance(part, pa.BaseExtensionType)
@@ -134,7 +133,7 @@ def run_and_rescale(
 
 
 def checkpoint(lab: Lab) -> str | None:
-    """Where a checkpoint taken now lies; None when the job ends before."""
+    """Take a checkpoint now and return its path; None if the job ends before."""
     request = lab.trigger_checkpoint()
     try:
         lab.run_until(lambda lab: lab.look.answer(request) is not None, ended=True)
@@ -173,7 +172,7 @@ def keeping(arrow_type: pa.DataType) -> type[KeyedProcessFunction]:
 
 
 def expected(batch: pa.RecordBatch, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What `keeping` says of the rows, taken in the order in which it says that they came."""
+    """Return what `keeping` must emit for the rows, in the order in which it reports that they arrived."""
     values = batch.column("v").to_pylist()
     said = []
     for key in range(KEYS):
@@ -189,7 +188,7 @@ def expected(batch: pa.RecordBatch, found: list[dict[str, Any]]) -> list[dict[st
 
 
 def refusal(job: Any) -> str | None:
-    """Why the job cannot be written down."""
+    """Return the reason why the job cannot be built, or None."""
     try:
         job(1)
     except (StateDescriptorError, SchemaError) as error:

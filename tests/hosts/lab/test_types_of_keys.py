@@ -45,7 +45,7 @@ class CountKeys(KeyedProcessFunction):
 
 
 def cannot_be_a_key(arrow_type: pa.DataType) -> bool:
-    """Whether some of it has no hash code in Java, or no value in Python."""
+    """Return True if some part has no hash code in Java, or no value in Python."""
     return may_be_refused(arrow_type) or any(
         pa.types.is_null(part)
         or pa.types.is_float16(part)
@@ -56,7 +56,7 @@ def cannot_be_a_key(arrow_type: pa.DataType) -> bool:
 
 
 def rows_with_keys(name: str, data: st.DataObject) -> pa.RecordBatch:
-    """Each key there is comes twice, if it is no null."""
+    """Return rows in which each key except null occurs twice."""
     keys = column(data.draw, 4, name)
     if isinstance(keys, pa.RunEndEncodedArray):
         keys = pc.run_end_decode(keys)

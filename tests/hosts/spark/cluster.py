@@ -103,7 +103,7 @@ class StandaloneCluster:
 
 
 def session_settings(host: str = HOST) -> dict[str, str]:
-    """What a session asks of the cluster: one executor a worker, with the kit imported before its workers fork."""
+    """Return a session's settings on the cluster: one executor per worker, which imports the kit before it forks."""
     import kit
 
     return {

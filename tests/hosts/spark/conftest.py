@@ -1,4 +1,4 @@
-"""What the socket tests share: the check that nothing is left behind."""
+"""A fixture for tests with sockets: the check that they leave nothing behind."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What processes hold (threads, open files, memory), and whether it grows from job to job: a part of the soak.
+"""The resources of processes (threads, open files, memory), and the check that they do not grow: a part of the soak.
 
-Kills make lives of different lengths, so each process is judged by its own. One that has seen enough jobs grows when
-the median of all slopes between two of its jobs (Theil and Sen) reaches a limit: that is half a thread or a file a job,
-where a leak gives one or more, and what comes and goes gives nothing. The first jobs of a life fill caches and pools
-and do not count; what a JVM may take is bounded besides.
+Kills make processes live for different times, so each is judged on its own. A process that has seen enough jobs grows
+if the median of all slopes between two of its jobs (Theil and Sen) reaches a limit. The limit is half a thread or file
+per job: a leak adds one or more, and fluctuations add none. The first jobs of a process fill caches and pools and do
+not count. The resources of a JVM have fixed limits as well.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tests.hosts.spark.cluster import descendants
 WARM_UP_JOBS, FEWEST_JOBS = 3, 6
 """The first ones of a process fill caches and pools; of fewer than that after them nothing can be said."""
 STEEPEST = {"threads": 0.5, "files": 0.5, "memory_mb": 1.5}
-"""By so much a job may what is held grow."""
+"""The limits of growth per job."""
 STEEPEST_OF_JAVA = {"files": 0.5}
 """Its pools of threads fill up and shrink, and it takes what memory it may have: those have limits instead."""
 MOST_OF_JAVA = {"threads": 400, "memory_mb": 1_500}
 
 
 class Held(NamedTuple):
-    """What one process held after a job."""
+    """The resources of one process after a job."""
 
     role: str
     pid: int
@@ -36,12 +36,12 @@ class Held(NamedTuple):
 
     @property
     def is_java(self) -> bool:
-        """Whether it is a JVM."""
+        """True for a JVM."""
         return "Java" in self.role
 
 
 def held(role: str, pid: int) -> Held | None:
-    """What a process holds now; None when it is gone."""
+    """Return the present resources of a process; None if it is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
         files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
@@ -54,7 +54,7 @@ def held(role: str, pid: int) -> Held | None:
 
 
 def all_held(driver: int, workers: Iterable[int]) -> list[Held]:
-    """What all processes of a cluster and of a job's driver hold: Spark's workers are given, and what they started."""
+    """Return the resources of all processes of a cluster and of a job's driver, from Spark's `workers` downwards."""
     roles = [("driver", driver), *((f"driver's {_kind(pid)}", pid) for pid in descendants(driver))]
     for worker in workers:
         roles.append(("Spark's worker (Java)", worker))
@@ -97,13 +97,13 @@ def check_flat(jobs: Sequence[Sequence[Held]]) -> dict[str, tuple[Held, Held]]:
 
 
 def slope(values: Sequence[float]) -> float:
-    """The median of the slopes between any two of the values."""
+    """Return the median of the slopes between any two of the values."""
     pairs = itertools.combinations(enumerate(values), 2)
     return statistics.median((second - first) / (j - i) for (i, first), (j, second) in pairs)
 
 
 def command(pid: int) -> str:
-    """What a process was started with; "" when it is gone."""
+    """Return the command line of a process; "" if it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:

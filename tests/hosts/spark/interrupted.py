@@ -39,7 +39,7 @@ def _waits_in(method: str) -> bool:
 
 
 def main() -> None:
-    """Run, and be interrupted, even where whoever started this ignores that."""
+    """Run a job and be interrupted, even if the parent process ignores the signal."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     job = SparkJob(totals_job(Path(sys.argv[1]), generator(10**8, rows_per_second=30_000))).start()
     await_checkpoint(job, 1)

@@ -148,7 +148,7 @@ def await_rows(job: SparkJob) -> None:
 
 
 def until(condition: Callable[[], bool], job: SparkJob) -> None:
-    """Wait until something is so; fails when the job ends before."""
+    """Wait until the condition holds; fails if the job ends before."""
     while not condition():
         assert job.status in ("CREATED", "RUNNING", "RESTARTING"), f"the job is {job.status}"
         time.sleep(0.01)

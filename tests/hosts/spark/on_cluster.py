@@ -28,7 +28,7 @@ Fault = Callable[[StandaloneCluster, SparkSession, SparkJob], None]
 
 
 def none(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
-    """The job runs on the executors of the cluster, which is asked for nothing."""
+    """No fault: the job runs on the cluster's executors."""
     (worker, *_) = job.look.workers().values()
     assert executor_of(worker) in descendants(cluster.workers[0].pid) + descendants(cluster.workers[1].pid)
 
@@ -44,13 +44,13 @@ def executor_killed(cluster: StandaloneCluster, spark: SparkSession, job: SparkJ
 
 
 def all_executors_killed(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
-    """SIGKILL of all of them at once: there is no slot left until Spark has started others."""
+    """SIGKILL of all executors at once: no slot is left until Spark has started others."""
     for executor in {executor_of(worker) for worker in job.look.workers().values()} | set(executors(cluster)):
         os.kill(executor, signal.SIGKILL)
 
 
 def executors(cluster: StandaloneCluster) -> list[int]:
-    """All there are."""
+    """Return the process ids of all executors."""
     below = [pid for worker in cluster.workers for pid in descendants(worker.pid)]
     return [pid for pid in below if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 

@@ -33,7 +33,7 @@ def ip(*arguments: str) -> None:
 
 @contextmanager
 def hosts(count: int) -> Iterator[list[str]]:
-    """The names of so many namespaces, each with an address of its own on a bridge; gone afterwards."""
+    """Yield the names of `count` network namespaces, each with its own address on a bridge; remove them afterwards."""
     names = [f"kith{MARK}-{number}" for number in range(count)]
     try:
         ip("link", "add", BRIDGE, "type", "bridge")
@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def dialled(job: SparkJob) -> Iterator[object]:
-    """Where the slots reach each other, and the driver."""
+    """Yield the addresses at which the driver and the slots can be reached."""
     yield job._driver.slots.server.endpoint
     for hello in job._driver.slots.epoch.joined.values():
         yield from hello.endpoints

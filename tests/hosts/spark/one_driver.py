@@ -1,4 +1,5 @@
-"""One driver in a process of its own, which may be told when to die: `python -m tests.hosts.spark.one_driver '<json>'`.
+"""One driver in a process of its own, which may die at a chosen moment: `python -m tests.hosts.spark.one_driver
+'<json>'`.
 
 It prints, as JSON, how the job ended and what it was restored from. Slots are threads of the process and die with it,
 unless `spark` is asked for. With `freeze` it is frozen (SIGSTOP) where it would die, until somebody thaws it. With

@@ -108,7 +108,7 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
 
 
 def files_below(places: list[str], since_s: float) -> Iterator[bytes]:
-    """What may be read there of files that were changed lately."""
+    """Yield the content of recently changed files that this user can read."""
     for place in places:
         for directory, _, names in os.walk(place):
             for name in names:

@@ -39,7 +39,7 @@ def saved() -> Trace:
 
 
 def _only_others_acked(run: SparkJob) -> bool:
-    """Whether a checkpoint is under way for which no task of the worker has acked, but some of another one has."""
+    """Return True if a pending checkpoint has acknowledgements of other workers' tasks, and none of this worker's."""
     for pending in run.checkpoints().query("status == 'IN_PROGRESS'")["id"]:
         tasks = run.statistics.subtasks(pending)
         acked = tasks[tasks["status"] == "acknowledged"]["subtask"]

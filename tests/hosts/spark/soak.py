@@ -3,12 +3,12 @@
     python -m tests.hosts.spark.soak MINUTES DIRECTORY [SEED]
 
 A process of its own drives the jobs (`tests.hosts.spark.soaked`); this one kills and freezes: Python workers,
-executors, Spark's worker daemons and master, fills disks, and kills the driver in the midst of a job, so that another
+executors, Spark's worker daemons and master, fills disks, and kills the driver in the middle of a job, so that another
 one takes the job over. Each job's output is compared with the batch result. In the last part of the time the driver and
-the first machine are spared, and what goes wrong goes wrong around them: what they hold then must not grow.
+the first machine are spared, and faults happen only around them: their resources must not grow then.
 
-Prints a line of JSON for each job and each driver that is killed, and one with the sum of all. Raises when an output
-is wrong, a job was not gone on with from its newest checkpoint, a process grows, or too little went wrong to tell.
+Prints a line of JSON for each job and each driver that is killed, and one with the totals. Raises if an output is
+wrong, a job did not resume from its newest checkpoint, a process grows, or too few faults happened for a verdict.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ FREEZE_S = 6.0
 FULL_S = 1.0
 PAUSE_S, PAUSE_WHEN_SPARED_S = (0.2, 3.0), (3.0, 8.0)
 AT_ONCE = 0.25
-"""So many faults come before the job is over the last one."""
+"""The number of faults before the job has recovered from the last one."""
 SPARED_FROM = 0.5
-"""From this part of the time on the driver and the first machine are left alone."""
+"""The share of the time after which the driver and the first machine are spared."""
 SETTLE_S = 0.3
-"""What has ended with a job may take so long to be gone."""
+"""The time that processes of a job may take to end after the job."""
 MINUTES_A_TAKEOVER = 2.5
-"""So often a job must at least have been taken over while drivers were killed; a session takes half a minute to start
-where much else runs.
+"""Minutes per takeover: while drivers are killed, jobs must be taken over at least this often. A session takes half a
+minute to start on a busy machine.
 """
 
 
 class Soak:
-    """Kills at random for so many minutes, and sees that the jobs go on."""
+    """Kills at random for `minutes` minutes, and checks that the jobs survive."""
 
     def __init__(self, minutes: float, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -61,15 +61,15 @@ class Soak:
         self.minutes = minutes
         self.began_s = self.end_s = 0.0
         self.done: Counter[str] = Counter()
-        """How often each fault was brought about."""
+        """The number of injected faults by kind."""
         self.told: list[dict[str, Any]] = []
-        """By the drivers, of each job."""
+        """The drivers' report on each job."""
         self.taken_over: list[dict[str, Any]] = []
-        """Of the jobs that a driver went on with, with what its predecessor had left."""
+        """Reports on the jobs that a driver took over, with what its predecessor had left."""
         self.left: dict[str, Any] | None = None
-        """By the driver that was killed last, of its job."""
+        """The files of its job that the last killed driver had left."""
         self.held: list[list[Held]] = []
-        """After each job."""
+        """The resources of all processes after each job."""
         self.temporary = directory / "tmp"
         self.temporary.mkdir()
         os.environ["TMPDIR"] = str(self.temporary)
@@ -80,7 +80,7 @@ class Soak:
         self.standby: subprocess.Popen[str] | None = None
 
     def start_driver(self) -> subprocess.Popen[str]:
-        """Start a process that is to drive the jobs once it is told to; its lines are collected."""
+        """Start a process that drives jobs on request, and collect its lines."""
         arguments = [sys.executable, "-m", "tests.hosts.spark.soaked", self.cluster.url, str(self.directory)]
         with open(self.directory / "driver.log", "a") as log:
             driver = subprocess.Popen(
@@ -115,7 +115,7 @@ class Soak:
     # --- its course -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until the time has come, and the last job is done."""
+        """Run until the time is over and the last job has ended."""
         while self.driver.pid not in self.ready:
             assert self.driver.poll() is None, (self.directory / "driver.log").read_text()[-4_000:]
             time.sleep(0.1)
@@ -133,13 +133,13 @@ class Soak:
         assert self.driver.returncode == 0, (self.directory / "driver.log").read_text()[-4_000:]
 
     def _pause(self) -> None:
-        """As a rule until the job is well again: what befalls a job that waits for Spark's processes shows little."""
+        """Wait, usually until the job has recovered: a fault shows little while a job waits for Spark's processes."""
         time.sleep(self.chance.uniform(*(PAUSE_WHEN_SPARED_S if self.spares else PAUSE_S)))
         if self.chance.random() > AT_ONCE:
             self._await_checkpoints(1)
 
     def possible(self) -> list[Callable[[Soak], bool]]:
-        """The faults that there may be now. A driver is killed when another is ready: starting one takes long."""
+        """Return the faults that are possible now. A driver is killed only if another is ready: it starts slowly."""
         ready = self.standby is not None and self.standby.pid in self.ready
         return [*FAULTS, *[Soak.kill_driver] * (3 * len(FAULTS) if ready else 0)]
 
@@ -152,11 +152,11 @@ class Soak:
 
     @property
     def spares(self) -> bool:
-        """Whether the driver and the first machine are left alone by now."""
+        """True once the driver and the first machine are spared."""
         return time.time() > self.began_s + SPARED_FROM * (self.end_s - self.began_s)
 
     def check(self) -> None:
-        """AssertionError when something grew, a job was gone on with from elsewhere, or too little happened."""
+        """Raise AssertionError if a process grew, a job resumed from another checkpoint, or too few faults happened."""
         judged = check_flat(self.held)
         say(
             jobs=len(self.told),
@@ -182,12 +182,12 @@ class Soak:
     # --- faults ---------------------------------------------------------------------------------------------------
 
     def executors(self) -> list[int]:
-        """Those on machines that are not spared."""
+        """Return the executors on machines that are not spared."""
         below = [pid for worker in self.cluster.workers[self.spares :] for pid in descendants(worker.pid)]
         return [pid for pid in below if "CoarseGrainedExecutorBackend" in command(pid)]
 
     def python_workers(self) -> list[int]:
-        """Those that a daemon has forked: Python below Python below an executor."""
+        """Return the Python workers: forked by a Python daemon, which an executor has started."""
         below = [pid for executor in self.executors() for pid in descendants(executor)]
         return [pid for pid in below if parent_or_0(pid) in below]
 
@@ -196,11 +196,11 @@ class Soak:
         return self._signal(self.python_workers(), signal.SIGKILL)
 
     def freeze_worker(self) -> bool:
-        """SIGSTOP of one, for ever."""
+        """Stop a Python worker (SIGSTOP) forever."""
         return self._signal(self.python_workers(), signal.SIGSTOP)
 
     def fill_disk(self) -> bool:
-        """No Python worker of a machine can write to a file for a while."""
+        """Let no Python worker of a machine write to a file for a while."""
         before = {pid: limits for pid in self.python_workers() if (limits := limit_files(pid, 0)) is not None}
         time.sleep(FULL_S)
         for pid, limit in before.items():
@@ -212,7 +212,7 @@ class Soak:
         return self._signal(self.executors(), signal.SIGKILL)
 
     def freeze_executor(self) -> bool:
-        """With all that it has started, for a while."""
+        """Stop an executor and all processes that it has started (SIGSTOP) for a while."""
         found = self.executors()
         if not found:
             return False
@@ -241,7 +241,7 @@ class Soak:
         return True
 
     def kill_driver(self) -> bool:
-        """SIGKILL of the driver in the midst of a job, alone or with its JVM, as when its machine goes."""
+        """Kill the driver (SIGKILL) in the middle of a job, alone or with its JVM, as when its machine dies."""
         number = self._number()
         if not self._await_checkpoints(self.chance.randint(1, 3)):
             return False
@@ -262,7 +262,7 @@ class Soak:
         return True
 
     def _await_checkpoints(self, count: int) -> bool:
-        """Wait until this driver has stored so many checkpoints of its job; False when the job has ended first."""
+        """Wait until this driver has stored `count` more checkpoints of its job; return False if the job ends first."""
         number = self._number()
         first = max(self._stored(number), default=0)
         end_s = time.time() + 30
@@ -273,7 +273,7 @@ class Soak:
         return False
 
     def _number(self) -> int:
-        """Of the job that runs."""
+        """Return the number of the job that runs."""
         return len(list(self.directory.glob("job-*/done")))
 
     def _stored(self, number: int) -> list[int]:
@@ -293,7 +293,7 @@ class Soak:
         return bool(pids)
 
     def close(self) -> None:
-        """End all of it."""
+        """End all processes."""
         for driver in (self.driver, self.standby):
             if driver is not None:
                 end(driver)
@@ -312,7 +312,7 @@ FAULTS: list[Callable[[Soak], bool]] = [
 
 
 def limit_files(pid: int, limit: int) -> int | None:
-    """No file that a process writes may be longer; returns the limit there was, None when the process is gone."""
+    """Limit the length of files that a process writes; return the previous limit, None if the process is gone."""
     try:
         before, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, most))
@@ -322,7 +322,7 @@ def limit_files(pid: int, limit: int) -> int | None:
 
 
 def parent_or_0(pid: int) -> int:
-    """The process that started another; 0 when that is gone."""
+    """Return the parent of a process; 0 if the process is gone."""
     try:
         return parent(pid)
     except OSError:
@@ -330,7 +330,7 @@ def parent_or_0(pid: int) -> int:
 
 
 def tell(driver: subprocess.Popen[str], what: str) -> None:
-    """Say something to a driver that waits for a word."""
+    """Send a line to a driver that waits for one."""
     assert driver.stdin is not None
     with contextlib.suppress(OSError):  # killed meanwhile
         driver.stdin.write(what)
@@ -338,7 +338,7 @@ def tell(driver: subprocess.Popen[str], what: str) -> None:
 
 
 def end(driver: subprocess.Popen[str], *, with_all: bool = True) -> None:
-    """SIGKILL of a driver, with all that it has started or alone."""
+    """Kill a driver (SIGKILL), alone or with all processes that it has started."""
     below = descendants(driver.pid)
     driver.kill()
     driver.wait()
@@ -347,13 +347,13 @@ def end(driver: subprocess.Popen[str], *, with_all: bool = True) -> None:
 
 
 def say(**what: Any) -> None:
-    """A line of JSON."""
+    """Print a line of JSON."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
 def main() -> int:
-    """As the arguments say."""
+    """Run a soak with the given arguments."""
     directory = Path(sys.argv[2]).absolute()
     directory.mkdir(parents=True, exist_ok=True)
     soak = Soak(float(sys.argv[1]), directory, int(sys.argv[3]) if len(sys.argv) > 3 else 0)

@@ -1,9 +1,9 @@
 """The process that drives the soak's jobs, one after another: `python -m tests.hosts.spark.soaked MASTER DIRECTORY`.
 
-It starts Java, says that it is ready, and waits for a line: so one can stand by while another drives. It may be killed
-at any time; the next one goes on with the job that it finds begun. One job of four needs slots of both machines,
-and three of four are back-pressured and take unaligned checkpoints, so that rows are in flight. For each job
-a line of JSON is printed, and a word is waited for then: whoever listens looks meanwhile at what all processes hold.
+It starts Java, reports that it is ready, and waits for a line: so one can stand by while another runs. It may be killed
+at any time; the next one resumes the job that it finds. One job of four needs slots of both machines, and three of
+four are back-pressured and take unaligned checkpoints, so that rows are in flight. After each job the process prints a
+line of JSON and waits for a line; meanwhile, the soak measures the resources of all processes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IGNORED = ("AcknowledgeIgnored", "DeclineIgnored", "MetricsIgnored")
 
 
 def soaked_job(place: Path, number: int) -> StreamEnvironment:
-    """The job of this number, of which a driver is the first or one that takes over."""
+    """Return the job of this number, for its first driver or one that takes over."""
     modes: tuple[dict[str, Any], ...] = ({"max_concurrent": 2}, {"unaligned": True, "copy_pause_ms": 60})
     return totals_job(
         place,
@@ -54,7 +54,7 @@ def soaked_job(place: Path, number: int) -> StreamEnvironment:
 
 
 def begun(job: SparkJob) -> dict[str, int]:
-    """What a job was begun with that another driver had begun: a checkpoint, and so many bytes that were in flight."""
+    """Return the checkpoint from which a job of another driver was resumed, and its bytes in flight."""
     while not job.ended and job.look.restores().empty:
         time.sleep(0.02)
     restores = job.look.restores()
@@ -65,7 +65,7 @@ def begun(job: SparkJob) -> dict[str, int]:
 
 
 def told(job: SparkJob) -> dict[str, Any]:
-    """What became of a job, as its last driver knows."""
+    """Return the last driver's report on a job."""
     records = Counter(record.kind for record in job.trace)
     return {
         "epochs": len(job.look.stages),
@@ -81,7 +81,7 @@ def say(**what: Any) -> None:
 
 
 def main() -> None:
-    """Run a job each time that a line says so; one that another driver began is gone on with."""
+    """Run a job for each line of input; a job of another driver is resumed."""
     master, directory = sys.argv[1], Path(sys.argv[2])
     # Java alone: a session would take slots, which the driver that is at work wants back when a machine was lost.
     SparkContext._ensure_initialized(conf=SparkConf().setAll(list(QUIET.items())))

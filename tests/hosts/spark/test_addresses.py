@@ -1,4 +1,4 @@
-"""Who is told where whom is: the slots that one may have to dial, and nobody else."""
+"""The addresses that each slot receives: only those of slots that it may have to dial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is let in, who is not, and what each side learns of it."""
+"""Authentication: the peers that are accepted, the ones that are rejected, and what each side learns of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for the lab and for Spark alike: how commands are carried out, in which order, what comes of errors."""
+"""Common properties of the lab and of Spark: how commands are carried out, in which order, and how errors end."""
 
 from __future__ import annotations
 

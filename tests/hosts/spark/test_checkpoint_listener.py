@@ -108,7 +108,7 @@ def environment(directory: Path, slow_row: int = -1, **checkpoint: Any) -> Strea
 
 
 def told(directory: Path) -> list[list[tuple[str, int]]]:
-    """What each attempt of each subtask was notified of, and confirmed, in order."""
+    """Return the notifications that each attempt of each subtask received and acted on, in order."""
     lines = [path.read_text().split("\n") for path in sorted((directory / "told").iterdir())]
     return [
         [(what, int(number)) for what, _, number in (line.partition(" ") for line in each if line)] for each in lines

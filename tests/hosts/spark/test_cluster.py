@@ -51,7 +51,7 @@ def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def suffered(directory: Path, faults: list[str]) -> dict[str, dict[str, object]]:
-    """What came of each, by name."""
+    """Run a job with each fault, and return the reports by the fault's name."""
     ran = run_module("tests.hosts.spark.on_cluster", str(directory), *faults)
     told = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     assert [each["fault"] for each in told] == faults, ran.stderr
@@ -64,7 +64,7 @@ def always(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obje
 
 
 def check(told: dict[str, object]) -> None:
-    """No error: the output was the batch result's. What was lost is what the fault took."""
+    """Check that the output equals the batch result, and that only the workers hit by the fault were lost."""
     assert told["error"] == ""
     lost = told["lost"]
     assert isinstance(lost, list)

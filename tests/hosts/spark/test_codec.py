@@ -81,7 +81,7 @@ ELEMENTS = [
 
 
 def over_the_wire(message: ControlMessage) -> ControlMessage:
-    """What the peer unpacks."""
+    """Return the message as the peer unpacks it."""
     return ControlMessage.unpack(b"".join(bytes(part) for part in message.pack())[HEADER.size :])
 
 

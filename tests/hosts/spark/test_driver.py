@@ -423,7 +423,7 @@ def test_slots_that_do_not_come_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_stage_that_ends_before_its_slots_have_come_is_run_again(tmp_path: Path) -> None:
-    """As when it is cancelled, or Spark has no room for it after all: there is no connection that could break."""
+    """The stage is cancelled, or Spark has no room for it after all: no connection exists yet that could break."""
     epochs = []
 
     class Cancelled:

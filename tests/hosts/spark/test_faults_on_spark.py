@@ -1,5 +1,5 @@
-"""What may befall a job's workers on Spark: a stage that is cancelled, a full disk, and functions of the user's that
-hang, leak, or end the process. The output is the same each time.
+"""Faults of a job's workers on Spark: a stage that is cancelled, a full disk, and user-defined functions that hang,
+leak, or end the process. The output is the same each time.
 """
 
 from __future__ import annotations

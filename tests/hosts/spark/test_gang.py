@@ -1,4 +1,4 @@
-"""What a gang of slots does about those that have gone silent, on a Spark that is played."""
+"""A gang's handling of slots that have gone silent, with a simulated Spark."""
 
 from __future__ import annotations
 

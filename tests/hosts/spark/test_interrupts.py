@@ -148,7 +148,7 @@ class Notebook:
         """What was shown below the cells, each text in turn."""
 
     def run(self, code: str) -> str:
-        """What a cell says: its output, and the name of the error it ends with."""
+        """Run a cell, and return its output with the name of the error that ended it."""
         cell = self.client.execute(code)
         said = ""
         while True:

@@ -1,4 +1,4 @@
-"""Both kinds of connection, one with threads of its own and one at a switchboard, are alike to whoever uses them."""
+"""Both kinds of connection, one with its own threads and one at a switchboard, behave alike."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_frames_come_whole_however_they_are_cut(ends: Ends) -> None:
 
 
 def test_a_peer_that_is_quick_is_not_slow_however_its_frames_are_cut(ends: Ends) -> None:
-    """Whenever a part is received the next frame has begun: that is no frame that does not arrive."""
+    """The next frame has begun with each part that arrives; it must not count as one that does not arrive."""
     frame = b"".join(pack_frame(FrameKind.CONTROL, [bytes(100)]))
     ends.peer.sendall(frame[:50])
     for _ in range(60):  # 20 ms each, four times the limit

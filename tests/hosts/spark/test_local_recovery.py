@@ -29,7 +29,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def read_from_copies(job: SparkJob) -> dict[str, int]:
-    """How many copies each restored task has read."""
+    """Return the number of local copies that each restored task has read."""
     return {record.machine: record.data["from_local"] for record in job.trace if record.kind == "StateRead"}
 
 

@@ -1,4 +1,4 @@
-"""What tasks do with their time, a look at a running job, and what a person may ask of it."""
+"""The time use of tasks, a look at a running job, and the questions that a user may ask about it."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_waiting_is_back_pressure_when_an_output_is_full_and_idleness_when_not(m
 
 
 def metered(task: TaskHarness, clock: list[float], waits_s: float, busy_s: float) -> dict[str, Any]:
-    """What the meter says of a task that waited so long and then handled something for so long."""
+    """Return the meter's reading for a task that waited and then processed something, for these times."""
     of = Meters({"sums/0": task.machine})
     clock[0] += waits_s + busy_s
     of.by_task["sums/0"].busy_s += busy_s

@@ -77,7 +77,7 @@ def test_a_store_that_does_not_answer_is_named(bucket: str) -> None:
 
 
 def test_output_that_was_copied_and_not_yet_deleted_is_published_once(bucket: str) -> None:
-    """Whoever published it died between the two, which no rename would allow."""
+    """A publisher died between the copy and the deletion; a rename has no such moment."""
     staged, final = f"{bucket}/out/.staging/job/part-1.parquet", f"{bucket}/out/part-1.parquet"
     effect = Effect("out", staged=staged, final=final, table=pa.table({"n": [1, 2]}))
     stage(effect)

@@ -1,4 +1,4 @@
-"""Workers that died because memory ran out are told from others."""
+"""Workers that died because memory ran out are distinguished from other deaths."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def open_place() -> Iterator[Path]:
 
 
 def attacked(place: Path, **settings: str) -> dict[str, Any]:
-    """What another user found of a running job, by the way that it took."""
+    """Return what another user found out about a running job, by the way that was used."""
     config = PLAIN | {"spark.eventLog.dir": (place / "events").as_uri()} | settings
     command = [sys.executable, "-m", "tests.hosts.spark.attacked_session", str(place), json.dumps(config)]
     came = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -61,7 +61,7 @@ def test_another_user_gets_nothing_of_a_session_of_the_kit(open_place: Path) -> 
     found = attacked(open_place)
     assert found["blocks"] == []
     assert found["processes"] == []
-    # The checkpoints and the output are where the user put them, with the rights of the user's umask.
+    # The checkpoints and the output are where the user put them, with the rights that the umask gives.
     assert not {"secret", "key"} & set(found["files"])
     assert "rows" not in found["files"]
 

@@ -1,4 +1,4 @@
-"""Which files a streaming query of Spark reads between two offsets, where several jobs write to one directory."""
+"""The files that a streaming query of Spark reads between two offsets if several jobs write to one directory."""
 
 from __future__ import annotations
 

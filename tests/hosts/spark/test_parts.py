@@ -1,4 +1,4 @@
-"""Parts of the user's own run on the other host too; slots are threads here."""
+"""User-defined parts of the protocol run on Spark too; slots are threads here."""
 
 from __future__ import annotations
 

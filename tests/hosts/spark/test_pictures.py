@@ -17,7 +17,7 @@ from widgets import Stepper
 
 
 def _is_whole(held: SnapshotContents) -> bool:
-    """Whether its keyed state was read, from where the job writes it, and all have acknowledged."""
+    """Return True if keyed state was read from the files that the job writes, and all subtasks have acknowledged."""
     return bool(held.values.of(KEYED)) and bool(held.progress().acked_ms.notna().all())
 
 

@@ -1,4 +1,4 @@
-"""What cannot be sent to Spark's workers is found at start(), and named as its user calls it."""
+"""Objects that cannot be sent to Spark's workers are found at start(), and named as the user named them."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_process_functions_class() -> None:
 
 def test_the_job_can_be_started_once_it_is_mended(tmp_path: Path) -> None:
     class Late:
-        """Cannot be sent until it is told so."""
+        """Cannot be sent while it has a lock."""
 
         handle: Any = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""What ran on Spark, done again in the lab: the same events, and the same records."""
+"""Runs on Spark that are repeated in the lab: the same events, and the same records."""
 
 from __future__ import annotations
 

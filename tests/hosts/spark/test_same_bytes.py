@@ -26,7 +26,7 @@ WORDS = np.array(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta"])
 class StandingSource(Source):
     """Each split gives `ROWS` rows in batches and then stands still, neither reading nor ending.
 
-    Whoever asks it for more than there is finds that written down in `notes`: by then all rows have been emitted.
+    A read beyond the last row leaves a file in `notes`: by then all rows have been emitted.
     """
 
     notes: Path
@@ -53,7 +53,7 @@ class StandingSource(Source):
         return ReadResult(batch, int(numbers[-1]) + 1, finished=False)
 
     def all_read(self) -> bool:
-        """Whether every split has been asked for more than it has."""
+        """Return True if every split was read beyond its last row."""
         return all((self.notes / split["id"]).exists() for split in self.enumerate_splits())
 
 

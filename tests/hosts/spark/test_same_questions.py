@@ -104,7 +104,7 @@ def test_a_savepoint_without_a_target_goes_to_the_configured_directory(
 
 @pytest.mark.flink("JobMasterTriggerSavepointITCase.testCancelWithSavepointWithoutConfiguredSavepointDirectory")
 def test_without_any_directory_a_lab_has_one_and_spark_says_what_to_do(tmp_path: Path) -> None:
-    """What a lab writes lies in its memory; on Spark the temporary directory for checkpoints goes with the job."""
+    """A lab writes to its memory; on Spark the temporary directory for checkpoints is deleted with the job."""
     with in_the_lab(environment(tmp_path, directory=None)) as lab:
         assert lab.savepoint(wait=True).startswith("/savepoints/")
     with on_threads(environment(tmp_path, directory=None)) as job:

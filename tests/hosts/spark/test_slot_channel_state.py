@@ -89,7 +89,7 @@ class UnalignedSlot:
         return self
 
     def count_turns(self, task: StreamTask, turns: list[str], each_ms: int) -> None:
-        """From now on every turn of the task is noted and takes so long."""
+        """Record every turn of the task from now on, and let it take `each_ms`."""
         handle = task.handle
 
         def slow(event: Word, at: int, cause: str) -> list[Word]:

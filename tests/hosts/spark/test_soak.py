@@ -19,7 +19,7 @@ JOBS = WARM_UP_JOBS + FEWEST_JOBS
 
 
 def life(role: str = "driver", **leaks: int) -> list[list[Held]]:
-    """What a process holds that leaks so much a job, and whose numbers come and go besides."""
+    """Return the resources of a process that leaks this much per job, with some noise."""
     noise = [0, 3, 1, 4, 1, 0, 2, 3, 0, 1, 4, 2]
     base = {"threads": 20, "files": 50, "memory_mb": 300}
     jobs = []

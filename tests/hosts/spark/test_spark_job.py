@@ -39,7 +39,7 @@ SLOW = generator(rows_per_second=30_000)
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs (a killed one that nobody has waited for does not)."""
+    """Return True if a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
@@ -204,7 +204,7 @@ def test_a_worker_stuck_in_a_users_function_is_ended(spark: SparkSession, tmp_pa
 
 
 def test_functions_of_a_script_reach_the_workers(tmp_path: Path) -> None:
-    """What a script or notebook defines travels with the job; a job left alone ends with its process."""
+    """Objects that a script or notebook defines travel with the job; a job that nobody ends ends with its process."""
     script = """
         from kit import CheckpointConfig, CollectSink, GeneratorSource, StreamEnvironment, create_session, SparkJob
         class Doubled:

@@ -94,7 +94,7 @@ def _hello(purpose: Purpose) -> bytes:
 
 
 def repeats(recorded: bytes) -> Stranger:
-    """What one of ours has sent once, hello and proof."""
+    """Replay the hello and the proof that one of our processes has sent once."""
     return says(recorded)
 
 

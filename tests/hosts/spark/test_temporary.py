@@ -26,7 +26,7 @@ assert len(os.listdir(os.environ["TMPDIR"])) == 1, os.listdir(os.environ["TMPDIR
 
 
 def left_by(directory: Path, end: str) -> int:
-    """How a process ends that has a job and files of it; its temporary files lie in `directory`."""
+    """Return the exit code of a process that has a job and ends in this way; `directory` has its temporary files."""
     directory.mkdir(exist_ok=True)
     ended = subprocess.run(
         [sys.executable, "-c", RUNS + end],

@@ -1,7 +1,7 @@
 """Two drivers on one job at once, as processes: the first is frozen, replaced, and thawed again.
 
-Whatever the first was about to do when it was frozen, it does nothing that counts afterwards: it stops with a clear
-error, every row is published once, and no file is left that nothing refers to.
+Whatever the first was about to do when it was frozen, it has no effect afterwards. It stops with a clear error, every
+row is published once, and no unreferenced file is left.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Unaligned checkpoints of a back-pressured job: exactly once whoever dies, and no file that no checkpoint needs."""
+"""Unaligned checkpoints of a back-pressured job: exactly once whatever dies, and no file that no checkpoint needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def files_below(directory: Path) -> set[str]:
 
 
 def metadata_of(checkpoint: Path) -> CheckpointMetadata:
-    """What a checkpoint's `_metadata` says."""
+    """Return the content of a checkpoint's `_metadata`."""
     return read_metadata((checkpoint / "_metadata").read_bytes(), str(checkpoint))[0]
 
 
@@ -46,7 +46,7 @@ def needed_by(checkpoint: Path) -> set[str]:
 
 
 def in_flight_bytes(checkpoint: Path) -> int:
-    """How much of a checkpoint was in flight."""
+    """Return the number of in-flight bytes in a checkpoint."""
     return sum(
         handle.state_size
         for operator in metadata_of(checkpoint).operator_states
