@@ -8,14 +8,14 @@ from typing import Any
 from kit.core.extras import naming_extras
 from kit.draw.assets import light_colours
 from kit.draw.picture import Chart
+from kit.draw.views.phase_bars import phase_rows
 from kit.run.checkpoint_path import Span, legend_of
-from kit.run.checkpoint_words import slow_phases, spans_of_task
 from kit.run.durations import duration
 from kit.run.journeys import journeys
 from kit.run.moments.job_state import COMPLETED, CheckpointMoment
 from kit.run.reason_words import ended_in_short
 from kit.run.run import run_of
-from kit.why.phases import phases_of, waits_for
+from kit.why.phases import phases_of
 
 PHASE_INKS = {
     "start_delay": "line-2",
@@ -49,30 +49,23 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
         raise ValueError(f"the run has {asked}")
     known = last.checkpoints[number]
     until = known.finished_ms if known.finished_ms is not None else last.at_ms
-    table = phases_of(found, number).set_index("task")
-    slow = {
-        task: f"{phase.replace('_', ' ')} {duration(length)}, the others {duration(usual)}"
-        for (task, phase), (length, usual) in slow_phases(found, known).items()
-    }
+    rows = phase_rows(found, known, phases_of(found, number))
     figure = Figure(
         figsize=(9.4, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
     )
     axes = figure.subplots()
-    drawn = {task: spans_of_task(found, known, task) for task in known.expected}
-    for row, (task, spans) in enumerate(drawn.items()):
-        _bars(axes, row, spans, known.triggered_ms)
-        ends = max((span.end_ms for span in spans), default=until) - known.triggered_ms
-        declined, waits = table.loc[task, "status"] == "declined", table.loc[task, "waits_for"]
-        note = "✗ declined" if declined else waits_for(known, waits) if waits else slow.get(task, "")
-        if note:
-            _note(axes, row, ends, until - known.triggered_ms, note)
+    for place, row in enumerate(rows):
+        _bars(axes, place, row.spans, known.triggered_ms)
+        ends = max((span.end_ms for span in row.spans), default=until) - known.triggered_ms
+        if row.is_bad:
+            _note(axes, place, ends, until - known.triggered_ms, row.note)
     axes.set_yticks(range(len(known.expected)), known.expected, fontsize=9)
     axes.invert_yaxis()
     axes.set_xlim(0, max(1.0, (until - known.triggered_ms) * 1.12))
     axes.set_xlabel("ms since the trigger")
     axes.set_title(_title(known), loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
-    seen = [span for spans in drawn.values() for span in spans if span.is_seen]
+    seen = [span for row in rows for span in row.spans if span.is_seen]
     inks = light_colours()
     handles = [Patch(facecolor=inks[PHASE_INKS[phase]], label=f"{phase}: {words}") for phase, words in legend_of(seen)]
     if any(span.open for span in seen):

@@ -21,7 +21,7 @@ from kit.core.trace.record_kinds import RecordKind
 from kit.draw.stage.scene import colour
 from kit.draw.svg import asset
 from kit.draw.views.phase_rows import STYLE as PHASE_STYLE
-from kit.draw.views.phase_rows import axis_html, legend_html, row_html
+from kit.draw.views.phase_rows import PhaseRow, axis_html, legend_html, row_html
 from kit.run.captions import caption_of
 from kit.run.checkpoint_path import EITHER, WHOLE_ASYNC, Span
 from kit.run.durations import duration
@@ -206,16 +206,15 @@ class Live:
         if self.subtasks is None or not len(self.subtasks):
             return ""
         rows = self.subtasks.head(MOST_SUBTASKS).to_dict("records")
-        spans = {row["task"]: _spans(row) for row in rows}
-        until_ms = max(1, *(each[-1].end_ms for each in spans.values()))
         of_this = self.history.loc[self.history["id"] == self.checkpoint, "status"]
         is_over = "IN_PROGRESS" not in set(of_this)
-        told = {row["task"]: _told(row, is_over=is_over) for row in rows}
-        drawn = "".join(row_html(task, spans[task], 0, until_ms, told[task]) for task in told)
+        shown = [_phase_row(row, is_over=is_over) for row in rows]
+        until_ms = max(1, *(row.spans[-1].end_ms for row in shown))
+        drawn = "".join(row_html(row, 0, until_ms) for row in shown)
         more = len(self.subtasks) - len(rows)
         rest = f"job.statistics.subtasks({self.checkpoint})"
         left = f'<p class="quiet">and {more} subtasks more: {rest}</p>' if more else ""
-        legend = legend_html(span for each in spans.values() for span in each)
+        legend = legend_html(span for row in shown for span in row.spans)
         return (
             f"<h4>Checkpoint {self.checkpoint} by subtask</h4>"
             f'<div class="kit-view">{axis_html(until_ms)}{drawn}{legend}</div>{left}'
@@ -317,10 +316,12 @@ def _spans(row: dict[str, Any]) -> list[Span]:
     return [*spans, Span("ack", at, end, open=open_phase == "ack")]
 
 
-def _told(row: dict[str, Any], *, is_over: bool) -> tuple[str, str]:
-    """Return the note after a subtask's bars, and its style; `is_over` is True if the checkpoint has ended."""
+def _phase_row(row: dict[str, Any], *, is_over: bool) -> PhaseRow:
+    """Return a subtask's row; `is_over` is True if the checkpoint has ended."""
+    spans = _spans(row)
     if row["status"] == "declined":
-        return "declined", "bad"
+        return PhaseRow(row["task"], spans, "declined", is_bad=True)
     if row["status"] == "unfinished":
-        return f"{'waited' if is_over else 'waits'} for {row['waits_for']}" if row["waits_for"] else "unfinished", "bad"
-    return duration(_spans(row)[-1].end_ms), ""
+        waits = f"{'waited' if is_over else 'waits'} for {row['waits_for']}" if row["waits_for"] else "unfinished"
+        return PhaseRow(row["task"], spans, waits, is_bad=True)
+    return PhaseRow(row["task"], spans, duration(spans[-1].end_ms))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import median
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from kit.core.protocol.tasks import vertex_of
 from kit.draw.view_html import answer, fold, view_html, words
-from kit.draw.views.phase_rows import STYLE, axis_html, legend_html, row_html
+from kit.draw.views.phase_rows import STYLE, PhaseRow, axis_html, legend_html, row_html
 from kit.draw.views.view import View
 from kit.run.checkpoint_path import BARRIER, EITHER, TRIGGER, Span
 from kit.run.checkpoint_words import how_it_went, slow_phases, spans_of_task
@@ -56,23 +56,21 @@ class PhaseBars:
     def _repr_html_(self) -> str:
         if self.known is None:
             return view_html(VIEW.title, words("No checkpoint has begun yet."))
-        return _Drawing(self.found, self.known, self.table.set_index("task")).html()
+        return _Drawing(self.found, self.known, self.table).html()
 
 
 class _Drawing:
-    """The rows of one checkpoint; `table` has a row per task."""
+    """The rows of one checkpoint."""
 
     def __init__(self, found: Journeys, known: CheckpointMoment, table: pd.DataFrame) -> None:
-        self._known, self._table = known, table
+        self._known = known
         self._went = how_it_went(found, known)
-        self._spans = {task: spans_of_task(found, known, task) for task in known.expected}
-        self._slow = slow_phases(found, known)
-        """The outliers, by task and phase: their duration and that of the operator's other subtasks, in ms."""
-        self._until_ms = max([1.0, *(span.end_ms - known.triggered_ms for span in self._every)])
+        self._rows = phase_rows(found, known, table)
+        self._until_ms = max([1.0, *(span.end_ms - known.triggered_ms for span in self._every_span)])
 
     @property
-    def _every(self) -> Iterator[Span]:
-        return chain.from_iterable(self._spans.values())
+    def _every_span(self) -> Iterator[Span]:
+        return chain.from_iterable(row.spans for row in self._rows)
 
     def html(self) -> str:
         """Return the view."""
@@ -80,48 +78,28 @@ class _Drawing:
         kind = "Savepoint" if known.savepoint else "Checkpoint"
         meaning = {COMPLETED: "good", ABORTED: "bad"}.get(known.status, "waits")
         parts = [answer(f"{kind} {known.checkpoint_id} is {self._went}.", meaning), axis_html(self._until_ms)]
-        by_vertex: dict[str, list[str]] = defaultdict(list)
-        for task in self._spans:
-            by_vertex[vertex_of(task)].append(task)
-        for vertex, tasks in by_vertex.items():
-            parts += self._vertex(vertex, tasks)
-        legend = legend_html(self._every, is_any_slow=bool(self._slow))
+        by_vertex: dict[str, list[PhaseRow]] = defaultdict(list)
+        for row in self._rows:
+            by_vertex[vertex_of(row.task)].append(row)
+        for vertex, rows in by_vertex.items():
+            parts += self._vertex(vertex, rows)
+        legend = legend_html(self._every_span, is_any_slow=any(row.usual_ms for row in self._rows))
         return view_html(VIEW.title, *parts, legend, styles=(STYLE,))
 
-    def _vertex(self, vertex: str, tasks: Sequence[str]) -> Iterable[str]:
-        if len(tasks) <= MOST_ROWS:
-            return map(self._row, tasks)
-        lengths = {task: self._length(task) for task in tasks}
-        slowest = sorted(tasks, key=lambda task: -lengths[task])[:SLOWEST]
-        noted = {task for task, _ in self._slow} | {task for task, spans in self._spans.items() if spans[-1].open}
-        shown = [task for task in tasks if task in slowest or task in noted][:MOST_SHOWN]
-        rest = [task for task in tasks if task not in shown]
-        of_rest = [lengths[task] for task in rest]
+    def _vertex(self, vertex: str, rows: Sequence[PhaseRow]) -> Iterable[str]:
+        if len(rows) <= MOST_ROWS:
+            return map(self._html, rows)
+        slowest = sorted(rows, key=lambda row: -row.length_ms)[:SLOWEST]
+        noted = [row for row in rows if row in slowest or row.usual_ms or row.spans[-1].open]
+        shown = noted[:MOST_SHOWN]
+        rest = [row for row in rows if row not in shown]
+        of_rest = [row.length_ms for row in rest]
         about = f"{duration(min(of_rest))} to {duration(max(of_rest))}, half of them within {duration(median(of_rest))}"
-        others = fold(f"{len(rest)} more of {vertex}", about, "".join(map(self._row, rest)))
-        return [*map(self._row, shown), others]
+        others = fold(f"{len(rest)} more of {vertex}", about, "".join(map(self._html, rest)))
+        return [*map(self._html, shown), others]
 
-    def _length(self, task: str) -> int:
-        return sum(span.end_ms - span.start_ms for span in self._spans[task])
-
-    def _row(self, task: str) -> str:
-        usual = {phase: usual for (of_task, phase), (_, usual) in self._slow.items() if of_task == task}
-        began_ms = self._known.triggered_ms
-        return row_html(task, self._spans[task], began_ms, self._until_ms, self._told(task), usual)
-
-    def _told(self, task: str) -> tuple[str, str]:
-        """Return the note after a subtask's bars, and its style."""
-        row = self._table.loc[task]
-        if row["status"] == "declined":
-            return "declined", "bad"
-        if row["waits_for"]:
-            return waits_for(self._known, row["waits_for"]), "bad"
-        slow = [(phase, usual) for (of_task, phase), usual in self._slow.items() if of_task == task]
-        if slow:
-            phase, (length, usual) = max(slow, key=lambda each: each[1])
-            look = next(span.look for span in self._spans[task] if span.phase == phase)
-            return f"{duration(length)} {SHORT[look]}, the others {duration(usual)}", "bad"
-        return duration(self._length(task)), ""
+    def _html(self, row: PhaseRow) -> str:
+        return row_html(row, self._known.triggered_ms, self._until_ms)
 
 
 SHORT = {
@@ -134,6 +112,31 @@ SHORT = {
     "in_flight": "capturing in-flight data",
     "ack": "for the acknowledgement",
 }
+
+
+def phase_rows(found: Journeys, known: CheckpointMoment, table: pd.DataFrame) -> list[PhaseRow]:
+    """Return the rows of a checkpoint's subtasks; `table` is that of `kit.why.phases.phases_of`."""
+    by_task = table.set_index("task")
+    slow: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
+    for (task, phase), lengths in slow_phases(found, known).items():
+        slow[task][phase] = lengths
+    rows = []
+    for task in known.expected:
+        spans = spans_of_task(found, known, task)
+        status, waits = by_task.loc[task, "status"], by_task.loc[task, "waits_for"]
+        row = PhaseRow(task, spans, usual_ms={phase: usual for phase, (_, usual) in slow[task].items()})
+        if status == "declined":
+            note, is_bad = "declined", True
+        elif waits:
+            note, is_bad = waits_for(known, waits), True
+        elif slow[task]:
+            phase, (length, usual) = max(slow[task].items(), key=lambda each: each[1])
+            look = next(span.look for span in spans if span.phase == phase)
+            note, is_bad = f"{duration(length)} {SHORT[look]}, the others {duration(usual)}", True
+        else:
+            note, is_bad = duration(row.length_ms), False
+        rows.append(replace(row, note=note, is_bad=is_bad))
+    return rows
 
 
 def phase_bars(subject: Subject) -> PhaseBars:

@@ -1,8 +1,12 @@
-"""The phases of subtasks as rows of bars on one axis, for finished and pending checkpoints."""
+"""The phases of subtasks as rows of bars on one axis, for finished and pending checkpoints.
+
+A `PhaseRow` is one subtask's row. The explorer's view and the monitor draw it as HTML, `kit.draw.gantt` as a chart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 
 from kit.run.checkpoint_path import Span, legend_of
@@ -10,6 +14,25 @@ from kit.run.durations import duration
 
 STYLE = "phase_bars.css"
 TICKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """One subtask's phases, with the note after its bars. A bad note explains a wait, a decline or a slow phase.
+
+    `usual_ms` is, for each phase in which the subtask was much slower, the time that the others of its operator took.
+    """
+
+    task: str
+    spans: Sequence[Span]
+    note: str = ""
+    is_bad: bool = False
+    usual_ms: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def length_ms(self) -> float:
+        """The time from the trigger until the subtask was done, or until now."""
+        return sum(span.end_ms - span.start_ms for span in self.spans)
 
 
 def axis_html(until_ms: float) -> str:
@@ -21,24 +44,16 @@ def axis_html(until_ms: float) -> str:
     return f'<div class="ph-row ph-axis"><span></span><div class="ph-track">{"".join(marks)}</div></div>'
 
 
-def row_html(
-    task: str,
-    spans: Sequence[Span],
-    began_ms: float,
-    until_ms: float,
-    told: tuple[str, str],
-    usual_ms: Mapping[str, float] | None = None,
-) -> str:
-    """Return the row of one subtask. `told` is the note after its bars and its style ("bad" or empty). `usual_ms` is
-    the time that the others of its operator took, for the phases in which it was much slower.
-    """
-    usual_ms = usual_ms or {}
+def row_html(row: PhaseRow, began_ms: float, until_ms: float) -> str:
+    """Return the row of one subtask, on an axis of `until_ms` that begins at `began_ms`."""
     bars = "".join(
-        _bar(span, began_ms, until_ms, usual_ms.get(span.phase)) for span in spans if span.is_seen or span.open
+        _bar(span, began_ms, until_ms, row.usual_ms.get(span.phase)) for span in row.spans if span.is_seen or span.open
     )
+    task = escape(row.task)
     return (
-        f'<div class="ph-row"><span class="ph-name" title="{escape(task)}"><bdi dir="ltr">{escape(task)}</bdi></span>'
-        f'<div class="ph-track">{bars}</div><span class="ph-told {told[1]}">{escape(told[0])}</span></div>'
+        f'<div class="ph-row"><span class="ph-name" title="{task}"><bdi dir="ltr">{task}</bdi></span>'
+        f'<div class="ph-track">{bars}</div><span class="ph-told {"bad" if row.is_bad else ""}">'
+        f"{escape(row.note)}</span></div>"
     )
 
 
