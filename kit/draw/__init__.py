@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from kit.draw.charts.gantt import gantt as gantt
     from kit.draw.charts.list_growth import ListGrowth as ListGrowth
     from kit.draw.charts.list_growth import list_growth as list_growth
+    from kit.draw.charts.over_time import OverTimeChart as OverTimeChart
+    from kit.draw.charts.over_time import over_time as over_time
     from kit.draw.charts.rescale_plan import RescalePlan as RescalePlan
     from kit.draw.charts.rescale_plan import rescale_plan as rescale_plan
     from kit.draw.graphviz_objects import Dot as Dot

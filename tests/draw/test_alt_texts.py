@@ -16,6 +16,7 @@ from tests.draw.labs import lab_of
 PICTURES: dict[str, Callable[[Lab], Any]] = {
     "stage": draw.moment_svg,
     "chart": draw.gantt,
+    "charts over time": draw.over_time,
     "graphviz object": lambda lab: draw.barriers(lab).dot(),
     "redistribution": lambda lab: draw.rescaling(lab).dot(),
 }

@@ -33,6 +33,7 @@ from kit.draw import (
     moment_at,
     moment_svg,
     moments,
+    over_time,
     phases,
     redistribution,
     rescaling,
@@ -67,6 +68,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "moment_at": moment_at,
     "moment_svg": moment_svg,
     "moments": lambda run: list(moments(run)),
+    "over_time": over_time,
     "phases": phases,
     "redistribution": redistribution,
     "rescaling": lambda run: rescaling(run).to_pandas(),
@@ -77,7 +79,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "space_time_data": space_time_data,
     "state_machines": lambda run: state_machines(run).to_pandas(),
 }
-PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "space_time")
+PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "over_time", "space_time")
 
 
 @pytest.fixture(scope="module")
