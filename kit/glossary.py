@@ -5,6 +5,8 @@ The glossary is not written by hand: it is read from the docstrings. If a senten
 about: a module, a class, a function, or the constant above it. Names in camelCase become entries anywhere, because
 nothing in the kit is spelled so. A method is named with or without its class. `python -m scripts.glossary` writes
 `docs/GLOSSARY.md`.
+
+A class or function of the kit that has the same name as Flink's needs no such sentence: `where` finds it in the code.
 """
 
 from __future__ import annotations
@@ -131,7 +133,8 @@ def places(names: str) -> Places:
 def where(name: str) -> Found:
     """Return the places in the kit of Flink's `name`: a method, class, constant, or `Class.method` (`Class#method`).
 
-    The kit's own names are found as well. For an unknown name it suggests similar ones.
+    The kit's own names are found as well. If only the class of a method is known, its places are returned. For an
+    unknown name it suggests similar ones.
     """
     if not isinstance(name, str):
         raise TypeError(f"name is {name!r}, but must be a text, such as 'CheckpointCoordinator'")
@@ -141,9 +144,20 @@ def where(name: str) -> Found:
     found = [entry for entry in known if entry.name == last and owner in ("", entry.owner)]
     found = found or [entry for entry in known if entry.name == last]
     found = found or [entry for entry in known if entry.kit.endswith(f".{last}")]
-    spelled = {key.lower(): key for entry in known for key in (entry.name, entry.flink)}
-    near = get_close_matches(last.lower(), spelled, n=3, cutoff=0.7) if not found else []
-    return Found(name, sorted(found, key=_rank), [spelled[key] for key in near])
+    found = found or _spelled_alike(owner, last)
+    near: list[str] = []
+    if not found and owner:
+        near = _nearest(last, [entry for entry in known if entry.owner == owner])
+        found = [] if near else [entry for entry in known if entry.name == owner] or _spelled_alike("", owner)
+    if not found and not near:
+        near = _nearest(last, known)
+    return Found(name, sorted(found, key=_rank), near)
+
+
+def _nearest(name: str, entries: Iterable[Entry]) -> list[str]:
+    """Return the names of Flink's that are spelled most like this one."""
+    spelled = {key.lower(): key for entry in entries for key in (entry.name, entry.flink)}
+    return [spelled[key] for key in get_close_matches(name.lower(), spelled, n=3, cutoff=0.7)]
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -165,15 +179,43 @@ def glossary() -> tuple[Entry, ...]:
     return tuple(sorted(entries, key=lambda entry: (entry.name.lower(), _rank(entry))))
 
 
+@cache
+def _definitions() -> tuple[Entry, ...]:
+    """Return an entry for each documented class and function under its own name, with its class as the owner."""
+    found = []
+    for path in sorted(HOME.rglob("*.py")):
+        file = path.relative_to(HOME.parent).as_posix()
+        module = _module_of(file)
+        for symbol, line, text in _documented(ast.parse(path.read_text(encoding="utf-8")), "", 1):
+            owner, _, name = symbol.rpartition(".")
+            if name and not name.startswith("_"):
+                found.append(Entry(name, owner, module, symbol, file, line, _sentences(text)[0]))
+    return tuple(found)
+
+
+def _spelled_alike(owner: str, name: str) -> list[Entry]:
+    """Return the definitions whose name is this one but for capitals and underscores, in `owner` if there is one."""
+    alike = [entry for entry in _definitions() if name and _plain(entry.name) == _plain(name)]
+    return [entry for entry in alike if _plain(owner) in ("", _plain(entry.owner))]
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _module_of(file: str) -> str:
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
 def _rank(entry: Entry) -> tuple[bool, bool, bool, str, int]:
     """Return the sort key: objects of the same name first, then those that it describes alone; whole modules last."""
-    same = entry.symbol.rpartition(".")[2].replace("_", "").lower() == entry.name.replace("_", "").lower()
+    same = _plain(entry.symbol.rpartition(".")[2]) == _plain(entry.name)
     return (not same, entry.symbol == "", entry.owner == "", entry.file, entry.line)
 
 
 def _entries_of(path: Path) -> Iterator[Entry]:
     file = path.relative_to(HOME.parent).as_posix()
-    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    module = _module_of(file)
     for symbol, line, text in _documented(ast.parse(path.read_text(encoding="utf-8")), "", 1):
         said: dict[tuple[str, str], Entry] = {}
         sentences = _sentences(text)

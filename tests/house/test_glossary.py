@@ -78,6 +78,33 @@ def test_the_kits_own_names_are_found_too() -> None:
     assert "checkpointState" in {entry.name for entry in kit.where("checkpoint_state")}
 
 
+SHARED = ("InputChannel", "InputGate", "ResultSubpartition", "CheckpointStartRequest", "AlignmentType")
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_name_that_the_kit_shares_with_flink_needs_no_sentence(name: str) -> None:
+    found = kit.where(name)
+    assert {entry.symbol.rpartition(".")[2] for entry in found} == {name}
+    for entry in found:
+        assert symbol_of(entry).__doc__
+
+
+def test_a_method_of_a_shared_class_is_found_in_that_class_alone() -> None:
+    assert [entry.kit for entry in kit.where("InputChannel#receive")] == [
+        "kit.machines.channel.input_channel.InputChannel.receive"
+    ]
+    assert len(kit.where("receive")) > 1
+
+
+@pytest.mark.parametrize(
+    "name", ["PipelineExecutor#execute", "org.apache.flink.core.execution.PipelineExecutor.execute"]
+)
+def test_of_a_method_that_is_not_known_the_class_is_found(name: str) -> None:
+    assert kit.where(name)[0] == kit.where("PipelineExecutor")[0]
+    assert kit.where("InputGate#noSuchMethod")[0] == kit.where("InputGate")[0]
+    assert not kit.where("NoSuchClass#execute")
+
+
 def test_an_articles_names_become_a_table() -> None:
     found = places("CheckpointCoordinator#initializeCheckpoint xyzzy\n  SequentialChannelStateReader")
     assert [name for name, _ in found] == [

@@ -367,7 +367,10 @@ class DiscardState(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteRequest(Command):
-    """Answer a user's request with the `path` of the snapshot or with `error`; both or neither raise ValueError."""
+    """Answer a user's request with the `path` of the snapshot or with `error`; both or neither raise ValueError.
+
+    Flink completes the `onCompletionPromise` of the request.
+    """
 
     request_id: int
     checkpoint_id: int | None = None

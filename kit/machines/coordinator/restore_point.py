@@ -178,7 +178,8 @@ class CheckpointRestore:
         `error_if_no_checkpoint`, as for a snapshot that the user named, raises ValueError if there is none.
 
         Flink: `restoreLatestCheckpointedStateToAll` and `restoreLatestCheckpointedState`, with their
-        `errorIfNoCheckpoint`.
+        `errorIfNoCheckpoint`. Flink may restore only some vertices (`getInvolvedExecutionJobVertices`); here a restart
+        restores all of them.
         """
         if self._ledger.is_shut_down:
             raise ProtocolError("the checkpoint coordinator is shut down")

@@ -215,7 +215,11 @@ class CheckpointTrigger:
     def on_coordinator_snapshot(
         self, checkpoint_id: int, operator_id: str, state: bytes | None
     ) -> TaskAcknowledgeResult:
-        """Take an operator coordinator's snapshot. Follows Flink's `OperatorCoordinatorCheckpoints`."""
+        """Take an operator coordinator's snapshot.
+
+        Follows Flink's `OperatorCoordinatorCheckpoints`, which collects all snapshots in an
+        `AllCoordinatorSnapshots` before it acknowledges any; here each is acknowledged when it comes.
+        """
         checkpoint = self._on_its_way(checkpoint_id)
         if checkpoint is None:
             return TaskAcknowledgeResult.DISCARDED

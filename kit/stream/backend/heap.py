@@ -74,7 +74,10 @@ class _StoredRows(NamedTuple):
 
 
 class HeapKeyedStateBackend:
-    """All keyed states and timers of one subtask."""
+    """All keyed states and timers of one subtask.
+
+    A Flink job chooses its `StateBackend`; this one is like Flink's `HashMapStateBackend`.
+    """
 
     def __init__(
         self,

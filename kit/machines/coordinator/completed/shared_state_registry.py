@@ -52,7 +52,8 @@ class SharedStateEntry(Generic[HandleT]):
 class SharedStateRegistry(Generic[HandleT]):
     """Shared handles by key; a key identifies the file (`StreamStateHandle.physical_id`).
 
-    Flink's coordinator calls it `sharedStateRegistry`.
+    Flink's coordinator calls it `sharedStateRegistry`, and makes it with a `SharedStateRegistryFactory`. Here the store
+    of completed checkpoints makes its own.
     """
 
     def __init__(self) -> None:
