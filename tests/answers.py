@@ -1,4 +1,4 @@
-"""How a host answers the commands of a coordinator or JobMaster: each favourable answer, and each refusal, once."""
+"""A host's answers to the commands of a coordinator or JobMaster: each favourable answer, and each failure, once."""
 
 from __future__ import annotations
 

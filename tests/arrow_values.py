@@ -104,7 +104,7 @@ NESTED = (
 
 
 def _view_types_have_sizes() -> bool:
-    """Whether this Arrow tells the bytes of columns of view types: the kit needs them, and supports the types since."""
+    """Return True if this Arrow reports the bytes of columns of view types; the kit needs that to support the types."""
     try:
         return bool(pa.array([], pa.string_view()).nbytes == 0)
     except pa.ArrowTypeError:

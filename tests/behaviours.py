@@ -1,9 +1,9 @@
-"""Which of the behaviours that Flink's own tests pin are pinned by ours: `make behaviours`.
+"""The behaviours pinned by Flink's tests that our tests pin too: `make behaviours`.
 
 The catalogue is tests/data/flink/behaviours.csv: one row for each test method of Flink that concerns checkpointing. A
 test of ours says what it pins with `@pytest.mark.flink("Class.method")` (several names in one mark are fine, and a mark
-may stand on a module, a class, a function or a `pytest.param`). Marks are read from the source, without a test run.
-What cannot be pinned here, since the kit has nothing of the kind, stands with the reason in behaviours_not_pinned.csv.
+may be on a module, a class, a function or a `pytest.param`). Marks are read from the source, without a test run.
+Behaviours that cannot be pinned, because the kit lacks the feature, are in behaviours_not_pinned.csv with the reasons.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tests.house.files import ROOT
 from tests.properties import IN_CI
 from tests.zookeeper import ZooKeeper
 
-# Time is the machine's affair, not the code's: no deadline, and a slow generator is no error.
+# Times depend on the machine, so tests have no deadline, and a slow generator does not fail a test.
 COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile("kit", **COMMON)

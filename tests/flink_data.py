@@ -1,4 +1,4 @@
-"""What Apache Flink itself answers: the vectors and the real checkpoints in tests/data/flink.
+"""Apache Flink's own answers: the vectors and the real checkpoints in tests/data/flink.
 
 `vectors(name)` walks the rows of one vector file, `checkpoints(version)` unpacks the checkpoints one Flink version
 wrote, `values(version)` those of which every value is known. `checkpoint_cases()` and `value_cases()` name them, ready

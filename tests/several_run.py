@@ -1,8 +1,8 @@
 """A run with several of everything, so that the first of a kind is never the last.
 
-It has two sources, four epochs after failures of different workers, checkpoints that complete, a savepoint, an aborted
-checkpoint, two that are pending at once, requests that wait, and a stop that fails before another one succeeds.
-`tests/why/several.txt` has what is answered about it, `tests/draw/several.txt` what is drawn of it.
+It has two sources and four epochs after failures of different workers. It has completed checkpoints, a savepoint, an
+aborted checkpoint, two that are pending at once, requests that wait, and a stop that fails before another one succeeds.
+`tests/why/several.txt` has the answers about it, `tests/draw/several.txt` its pictures.
 """
 
 from __future__ import annotations

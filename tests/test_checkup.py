@@ -1,4 +1,4 @@
-"""What `kit.doctor()` says where something is missing: each is taken away where the check would find it."""
+"""The report of `kit.doctor()` if something is missing: each test removes one thing that a check looks for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def program(directory: Path, name: str, says: str) -> Path:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only directory on the PATH beside the shell's own; there is no Java anywhere."""
+    """The only directory on the PATH beside the shell's own; Java is missing."""
     directory = tmp_path / "bin"
     directory.mkdir()
     for name in ("sh", "cat"):
@@ -184,7 +184,7 @@ def test_what_a_killed_process_left_is_named(tmp_path: Path, monkeypatch: pytest
     left.mkdir()
     (left / "lock").touch()
     alive = temporary.locked_directory("alive-")
-    left.mkdir()  # whoever makes a directory removes what the dead left
+    left.mkdir()  # creating a directory removes those of dead processes
     (left / "lock").touch()
     found = doctor()["left over"]
     assert found.status == "note"

@@ -1,4 +1,4 @@
-"""What a picture or a page says: its texts, titles and labels in the order of the document, and no coordinates."""
+"""The words of a picture or a page: its texts, titles and labels in the order of the document, and no coordinates."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Reader(HTMLParser):
 
 
 def words(markup: str | list[str]) -> list[str]:
-    """What an SVG or HTML document says, one text each; a notebook may store it as a list of lines."""
+    """Return the texts of an SVG or HTML document; a notebook may store the document as a list of lines."""
     reader = _Reader()
     reader.feed(markup if isinstance(markup, str) else "".join(markup))
     reader.close()

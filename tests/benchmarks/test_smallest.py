@@ -1,7 +1,7 @@
-"""Every benchmark runs, at its smallest size; how long it takes is nobody's concern here.
+"""Every benchmark runs, at its smallest size; its time does not matter here.
 
-Not in the process of the tests, since some start Spark or a browser, which a test before may hold already. One process
-runs several: most of them take less time than the imports.
+They do not run in the process of the tests, since some start Spark or a browser, which an earlier test may hold. One
+process runs several of them: most take less time than the imports.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def labs() -> dict[str, Lab]:
 
 
 def _counted(lab: Lab) -> int:
-    """How many records are in the sums at the end."""
+    """Return the number of records in the final sums."""
     return int(lab.output().groupby("k")["rows"].max().sum())
 
 

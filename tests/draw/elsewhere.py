@@ -16,7 +16,7 @@ from widgets import Stepper
 
 
 def shown(run: Any) -> dict[str, str]:
-    """What a reader sees of a run that was restored at least once."""
+    """Return everything that a reader sees of a run that was restored at least once."""
     stepper = Stepper(run)
     frames = [{key: value for key, value in frame.items() if key != "step"} for frame in stepper.film["frames"]]
     return {

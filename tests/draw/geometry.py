@@ -1,4 +1,4 @@
-"""Whether a drawn graph is readable: no label lies on an arrow, on a box, or on another label."""
+"""The readability of a drawn graph: no label is on an arrow, on a box, or on another label."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How things look: the jobs, sizes and themes under which they are looked at, and what is measured then.
+"""The jobs, sizes and themes for the tests of appearance, and the measurements.
 
-Six jobs from 2 to 200 subtasks, three widths, two themes. Whatever front end shows a run is measured by `WRONG`, and
-its screenshots go into the folder that `KIT_LOOKS` names (`make looks`).
+Six jobs from 2 to 200 subtasks, three widths, two themes. `WRONG` measures every front end that shows a run, and the
+screenshots go into the folder that `KIT_LOOKS` names (`make looks`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def photograph(part: Any, *named: object, **options: Any) -> None:
 
 
 def picture_file(folder: Path, *named: object) -> Path:
-    """Where a screenshot goes: below the folder that is asked for, or a test's own."""
+    """Return the path of a screenshot: below the folder that `KIT_LOOKS` names, or else the test's own."""
     asked = os.environ.get("KIT_LOOKS")
     name = " ".join(str(each) for each in named).replace(",", "").replace("/", " ").replace(" ", "-")
     file = (Path(asked) if asked else folder) / f"{name}.png"

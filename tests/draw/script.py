@@ -98,7 +98,7 @@ def barrier(checkpoint_id: int) -> CheckpointBarrier:
 
 
 def aligned(checkpoint_id: int, channel: int, *awaited: int) -> BarrierAligned:
-    """What the barrier handler notes."""
+    """Return the note of the barrier handler."""
     return BarrierAligned(checkpoint_id=checkpoint_id, channel=channel, awaited=awaited)
 
 
@@ -203,7 +203,7 @@ def story(*, detailed: bool = True) -> Trace:
 
 
 def fail_over(number: int) -> list[Word]:
-    """What the JobMaster does about a lost worker."""
+    """Return what the JobMaster does after the loss of a worker."""
     return [
         CheckpointAborted(checkpoint_id=number, reason="JOB_FAILOVER_REGION", detail="", task=None, acked=0, tasks=5),
         JobStatusChanged(status="RESTARTING", error="worker 1 was lost"),

@@ -1,7 +1,7 @@
-"""What is drawn of the run with several of everything: `python -m tests.draw.several` writes `several.txt` again.
+"""The pictures of the run with several of everything: `python -m tests.draw.several` writes `several.txt` again.
 
-It has the words of each picture, with `#` for each length of time, which the order of messages decides. After a change
-of words or of a picture look at what `git diff` says.
+The file has the words of each picture, with `#` for each duration, which depends on the order of messages. After a
+change of words or of a picture, read the output of `git diff`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a failure would undo: against what the lab does when one happens."""
+"""The work that a failure would undo, compared with the lab when a failure happens."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_is_told_is_undone_when_a_worker_dies() -> None:
 
 
 def _is_restored(lab: Lab, n: int) -> bool:
-    """Whether the tasks of the second epoch have their state, and no record since."""
+    """Return True if the tasks of the second epoch have restored their state and processed no record since."""
     then = lab.fork().goto(n)
     if then.look.master.epoch != 2:
         return False

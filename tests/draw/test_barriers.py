@@ -1,4 +1,4 @@
-"""Who waits for whose barrier, against moments whose waits are known: scenarios, and runs in the lab."""
+"""The senders whose barriers each task waits for, at moments where they are known: scenarios, and runs in the lab."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_many_tasks_that_wait_alike_are_one_box() -> None:
 
 
 def test_a_trace_without_buffers_says_what_it_does_not_know(unaligned: Lab) -> None:
-    """As a cluster's: of elements it tells of barriers only."""
+    """The trace is like a cluster's: of all elements, it has only barriers."""
     kept = [record for record in unaligned.trace if keeps_record(record)]
     view = barriers(Trace(kept, stages=unaligned.trace.stages), checkpoint=1)
     assert view.to_pandas()[["buffers_before", "bytes_overtaken"]].isna().all(axis=None)

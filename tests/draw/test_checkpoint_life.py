@@ -222,7 +222,7 @@ def test_a_moment_in_the_middle_of_an_event_can_be_drawn(kind: str) -> None:
 
 
 def test_a_clusters_trace_is_enough() -> None:
-    """It tells of no turns and no single buffers."""
+    """The trace has no turns and no single buffers."""
     lab = played("alignment", 2)
     trace = Trace([record for record in lab.trace if keeps_record(record)], stages=lab.look.stages)
     assert len(trace) < len(lab.trace) / 4

@@ -1,4 +1,4 @@
-"""A film is made step by step; whatever way its run took, it shows what drawing everything anew shows."""
+"""A film is drawn step by step; in whatever way the run got there, each frame equals a drawing from scratch."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def as_shown(scene: Scene) -> dict[str, dict[str, str]]:
-    """A scene as a browser tells of it."""
+    """Return a scene in the form in which a browser reports it."""
     return {
         name: {"text": ""} | {key: value if isinstance(value, str) else f"{value:g}" for key, value in sprite.items()}
         for name, sprite in scene.items()

@@ -79,8 +79,8 @@ def test_slow_is_what_lasted_much_longer_and_mattered() -> None:
 
 
 def test_a_checkpoint_takes_equally_long_wherever_it_is_told() -> None:
-    """From the trigger's timestamp, as in Flink, not from when its number was allocated: in the picture, in a view and
-    in the answer to why; and its last acknowledgement as long after that as the web UI's end to end duration.
+    """The picture, the view and the answer to why all count from the trigger's timestamp, as in Flink, not from the
+    allocation of its number. The time to the last acknowledgement is the web UI's end to end duration.
     """
     lab = lab_of(1, interval_ms=30)
     lab.run_until(checkpoint=2)

@@ -1,4 +1,4 @@
-"""Who was given what at a restore: against where the state is in the lab afterwards, and what Flink's data holds."""
+"""The state that each subtask receives in a restore, compared with the lab's state afterwards and with Flink's data."""
 
 from __future__ import annotations
 

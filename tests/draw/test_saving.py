@@ -1,4 +1,4 @@
-"""What writes a file at a user's request makes no directories, and says what to do instead."""
+"""Functions that write a file for the user create no directories; the error says what to do instead."""
 
 from __future__ import annotations
 

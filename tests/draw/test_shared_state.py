@@ -1,4 +1,4 @@
-"""Which checkpoint holds which file: of Flink's incremental checkpoints and of the lab's full ones."""
+"""The files that each checkpoint holds, for incremental checkpoints from Flink and full ones from the lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a snapshot holds, told from its files and from a trace, against what is known of it."""
+"""The contents of a snapshot, read from its files and from a trace, compared with the known contents."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ROW_BYTES = 302
 
 
 def crossings(lab: Lab, checkpoint: int) -> dict[str, int]:
-    """How many records lie on which side of a checkpoint's cut."""
+    """Return the number of records on each side of a checkpoint's cut."""
     table = journeys(lab).to_pandas(checkpoint)
     buffers = table[table["kind"] == "buffer"]
     return {str(side): int(rows) for side, rows in buffers.groupby("crossing")["rows"].sum().items()}

@@ -15,7 +15,7 @@ from tests.draw.script import story
 
 
 class Page:
-    """Puts together what a page is told, as `space_time_run.js` does."""
+    """Collects the data that a page receives, as `space_time_run.js` does."""
 
     def __init__(self) -> None:
         self.edition = -1

@@ -1,4 +1,4 @@
-"""What a picture says: as text and classes, since a picture is for people but these are what they read."""
+"""The text and the classes in a picture: classes stand for the colours that people see."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_sizes_have_units() -> None:
 
 
 def test_the_legend_has_the_colours_of_the_picture_and_what_is_in_the_job() -> None:
-    """The sign of a barrier is coloured like the first one there; the JobMaster's flag is no barrier."""
+    """A barrier's sign has the colour of the first barrier in the picture; the JobMaster's flag is not one of them."""
     scenario = open_scenario("alignment")
     scenario.next()
     queued = str(moment_svg(scenario))

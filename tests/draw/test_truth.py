@@ -94,7 +94,7 @@ def test_pictures_say_what_the_machines_do_in_all_scenarios_and_many_runs() -> N
 
 
 def unaligned() -> Lab:
-    """A run of which a checkpoint keeps in-flight data."""
+    """Return a run with a checkpoint that has in-flight data."""
     return open_scenario("in-flight-after-the-copy").run().lab
 
 

@@ -1,4 +1,4 @@
-"""What a view looks at: a run after some of its records."""
+"""The subject of a view: a run after some of its records."""
 
 from __future__ import annotations
 

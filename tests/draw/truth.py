@@ -1,4 +1,4 @@
-"""What the machines of a lab do for a checkpoint, and what pictures say at that moment that is not so."""
+"""The machines' state in a checkpoint, and the statements of pictures at that moment that contradict it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from kit.why.phases import phases_of
 
 @dataclass(frozen=True)
 class Doing:
-    """What one subtask does for one pending checkpoint, and the senders whose barriers it has yet to take."""
+    """The phase of one subtask in one pending checkpoint, and the senders whose barriers it has yet to take."""
 
     phase: str
     awaited: tuple[str, ...] = ()
 
 
 def doing(lab: Lab, checkpoint: int, name: str) -> Doing | None:
-    """What a subtask does; None for one that does not run, or has given the checkpoint up."""
+    """Return the phase of a subtask; None if it does not run, or has aborted the checkpoint."""
     if name in lab.look.master.checkpoints.pending[checkpoint].acked_tasks:
         return Doing("acknowledged")
     task = lab.look.tasks.get(name)
@@ -81,7 +81,7 @@ def _newest(task: StreamTask) -> int:
 
 
 def untruths(lab: Lab) -> Iterator[str]:
-    """What the phases, the barriers, the life of a checkpoint, the panel and the boxes of tasks say that is not so."""
+    """Yield false statements of the phases, the barriers, the life of a checkpoint, the panel and the tasks' boxes."""
     subject = Subject(lab)
     moment, pending = subject.moment, lab.look.master.checkpoints.pending
     shown = {each.checkpoint_id: each for each in moment.pending}
@@ -160,7 +160,7 @@ def _of_box(lab: Lab, subject: Subject, number: int, name: str, truly: Doing, *,
 
 
 def _of_life(lab: Lab, number: int) -> Iterator[str]:
-    """What is said of the acknowledgements that are missing."""
+    """Yield false statements about the missing acknowledgements."""
     truly = lab.look.master.checkpoints.pending[number]
     answer = draw_checkpoint_life(Subject(lab, None, number)).answer()
     missing, every = len(truly.not_yet_acked_tasks), truly.tasks

@@ -28,6 +28,6 @@ def unpacked(packed: dict[str, Any]) -> list[Scene]:
 
 
 def drawn(frame: Frame) -> Scene:
-    """The graph of a frame, drawn anew. A film leaves out what is told on pointing at a thing."""
+    """Draw the graph of a frame from scratch, without the tooltips, which a film leaves out."""
     sprites = graph(film_layout(frame.stage), frame.moment)
     return {name: {key: each for key, each in sprite.items() if key != "title"} for name, sprite in sprites.items()}

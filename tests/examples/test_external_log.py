@@ -1,4 +1,4 @@
-"""The example of a master hook: its log tells of each checkpoint once, whatever failed."""
+"""The example of a master hook: its log has each checkpoint once, whatever failed."""
 
 from __future__ import annotations
 

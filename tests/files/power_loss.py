@@ -1,7 +1,7 @@
 """The possible contents of a directory after a power loss: all recorded changes, or a part of them.
 
-`recorded` notes every change of names below a directory and every `fsync`, in order. `Recording.after` returns what a
-disk may contain if the power fails at one of these moments:
+`recorded` notes every change of names below a directory and every `fsync`, in order. `Recording.after` returns possible
+contents of the disk after a power loss at one of these moments:
 
 - A directory has the names of some moment at or after its last sync, independently of other directories.
 - A file has its bytes if it was synced; otherwise it may be empty, truncated or whole.

@@ -1,4 +1,4 @@
-"""What the file layer does, whatever the file system: the tests of one begin with these."""
+"""The contract of the file layer, for any file system: the tests of each file system inherit these tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer meets in the lab: each usual mistake ends at once, in one message that names the way out."""
+"""The usual mistakes of a newcomer in the lab: each ends immediately in one message that says how to fix it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def readme(**settings: Any) -> StreamEnvironment:
 
 
 def mapped(function: Callable[[dict[str, Any]], dict[str, Any]], **settings: Any) -> StreamEnvironment:
-    """A job with a function of the user's."""
+    """A job with a user-defined function."""
     checkpoint = settings.pop("checkpoint", CheckpointConfig(interval_ms=50))
     env = StreamEnvironment("mapped", checkpoint=checkpoint, **settings)
     stream = env.from_source(CollectionSource(ROWS, batch_rows=1), uid="rows")
@@ -97,7 +97,7 @@ def test_a_function_that_always_raises_stops_the_run_and_says_what_failed(way: s
 
 
 class CutOff(GeneratorSource):
-    """A source of the user's whose feed ends in an error that nobody foresaw."""
+    """A user-defined source whose feed ends in an unexpected error."""
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         if position > 20:

@@ -351,7 +351,7 @@ def a_lock_that_cannot_travel() -> None:
 
 @dataclass(frozen=True)
 class Mistake:
-    """What is typed, and what the message must say."""
+    """The code that a user types, and what the message must say."""
 
     typed: Callable[[], None]
     says: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a newcomer from PyFlink, Spark or pandas types into a cell, and what the answer must have.
+"""Cells typed by a newcomer from PyFlink, Spark or pandas, and what the answers must have.
 
 Each answer says what was found, what was expected, and what to write.
 """

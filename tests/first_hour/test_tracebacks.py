@@ -1,4 +1,4 @@
-"""What a notebook shows of an error, in a real kernel: the user's own lines and the message."""
+"""The display of an error in a notebook, with a real kernel: the user's own lines and the message."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What may import what: the floors of the house, and what the protocol must not touch.
+"""The rules of imports: the layers of the packages, and what the protocol must not use.
 
-The rules are data (`FLOORS`, `REFUSED`, `FREE`, `DOORS`); `violations` holds one source file against them. It reads
+The rules are data (`FLOORS`, `REFUSED`, `FREE`, `DOORS`); `violations` checks one source file. It reads
 the syntax tree, so an import inside a function counts as much as one at the top.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import PurePosixPath
 
-# From the ground up: a floor imports floors below it, never above. `kit` is kit/__init__.py, which hands on names.
+# From the bottom up: a floor imports only floors below it. `kit` is kit/__init__.py, which exports the public names.
 FLOORS = (
     "kit.core.extras",
     "kit.core.lazily",
@@ -237,7 +237,7 @@ def covers(general: str, name: str) -> bool:
 
 @cache
 def floor_of(name: str) -> str | None:
-    """Give the floor that a dotted name is on, the most particular one; None for what is not ours."""
+    """Return the most specific floor that a dotted name is on; None if the name is not the kit's."""
     return max((floor for floor in FLOORS if covers(floor, name)), key=len, default=None)
 
 
@@ -250,7 +250,7 @@ def kind_of(name: str) -> str | None:
 
 
 def violations(path: str, source: str) -> Iterator[str]:
-    """Hold one file against the rules; one line for each breach, with where, what and why."""
+    """Check one file, and yield one line for each violation, with the place, the import and the reason."""
     module = module_of(path)
     home = floor_of(module)
     if home is None or (home == "kit" and module != "kit"):

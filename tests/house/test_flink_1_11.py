@@ -1,4 +1,4 @@
-"""The page on 1.11 and the docstrings that tell of 1.11 lead to each other."""
+"""The page on 1.11 and the docstrings that mention 1.11 link to each other."""
 
 from __future__ import annotations
 

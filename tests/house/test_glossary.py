@@ -1,4 +1,4 @@
-"""Every name of Flink's that a reader knows is found in one guess, in the place that has what it stands for."""
+"""Every name in Flink that a reader knows is found in one guess, at the place of its counterpart in the kit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_name_of_the_articles_has_an_entry(name: str) -> None:
 
 
 def symbol_of(entry: Entry) -> Any:
-    """What the entry points to."""
+    """Return the object that the entry points to."""
     thing: Any = importlib.import_module(entry.module)
     for part in filter(None, entry.symbol.split(".")):
         fields = getattr(thing, "__dataclass_fields__", {}) | getattr(thing, "__annotations__", {})

@@ -31,7 +31,7 @@ def package_of(path: str) -> Offering:
 
 
 def for_type_checkers(path: str) -> dict[str, str]:
-    """What the package imports `if TYPE_CHECKING`: names, and the modules they come from."""
+    """Return the names that the package imports `if TYPE_CHECKING`, with their modules."""
     (guarded,) = (node for node in ast.parse(read(path)).body if isinstance(node, ast.If))
     assert ast.unparse(guarded.test) == "TYPE_CHECKING"
     lines = [node for node in guarded.body if isinstance(node, ast.ImportFrom)]

@@ -51,9 +51,9 @@ def outside() -> Iterator[Outside]:
 
 @pytest.fixture
 def address(tmp_path: Path, outside: Outside) -> Iterator[str]:
-    """Where `make lab` says that JupyterLab is, for a user who has never used Jupyter.
+    """The address of JupyterLab that `make lab` prints, for a user who has never used Jupyter.
 
-    What the environment lacks is fetched before: that may leave the machine.
+    Setup runs before, because it may download missing packages.
     """
     subprocess.run(["scripts/setup.sh", "java"], cwd=ROOT, check=True)
     proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), outside.address)
@@ -93,7 +93,7 @@ def test_jupyterlab_asks_nothing_and_sends_nothing(browser: Browser, address: st
     assert [url for url in requests if "/lab/api/news" in url or "/lab/api/update" in url] == []
     assert outside.requests == []
     settings = json.loads(page.locator("#jupyter-config-data").inner_text() or "{}")
-    assert settings["extensionManager"]["can_install"] is False  # it would ask the package index what there is
+    assert settings["extensionManager"]["can_install"] is False  # it would ask the package index for extensions
     page.goto(re.sub("/lab.*", "/lab/tree/02-barriers-and-alignment.ipynb", address))
     picture = page.locator(".jp-OutputArea .kit-view svg").first  # as the notebook came, before any cell was run
     picture.wait_for(timeout=60_000)

@@ -1,4 +1,4 @@
-"""What Tab offers in a notebook: the names of a public package, all of them and no others."""
+"""The names that Tab offers in a notebook: all public names of a package and no others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shell(request: pytest.FixtureRequest) -> InteractiveShell:
 
 
 def offered(shell: InteractiveShell, text: str) -> list[str]:
-    """What Tab offers behind the text's last dot."""
+    """Return the completions that Tab offers behind the text's last dot."""
     with provisionalcompleter():
         return sorted(each.text.removeprefix(".") for each in shell.Completer.completions(text, len(text)))
 

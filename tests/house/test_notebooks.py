@@ -1,4 +1,4 @@
-"""What the notebooks claim to check is checked, and each is a lesson of the same shape.
+"""Notebooks check what they claim to check, and each is a lesson of the same form.
 
 nbval compares nothing in a cell without an execution count, not even when told to be strict; a cell that is to be
 compared (tag `nbval-check-output`) and was never run, or was stripped, would pass forever. What it compares of a
@@ -34,7 +34,7 @@ def text_of(value: str | list[str]) -> str:
 
 
 def said_by(output: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What an output shows: (kind, text), pictures and tables by their words."""
+    """Yield the content of an output as (kind, text); for pictures and tables, their words."""
     if output["output_type"] == "stream":
         yield "stream", text_of(output.get("text", ""))
     for kind, value in output.get("data", {}).items():
@@ -223,7 +223,7 @@ def nbval_compares() -> Callable[[list[Any], list[Any]], bool]:
 
 
 def shown(*, x: int, label: str = "one buffer", text: str = "3 rows", row: str = "7", app: str = "an app") -> list[Any]:
-    """What a cell shows that leaves a picture, a widget and a table, drawn at `x`."""
+    """Return the outputs of a cell that leaves a picture, a widget and a table, drawn at `x`."""
     svg = f'<svg aria-label="{label}"><style>a {{ left: {x}px }}</style><text x="{x}">{text}</text></svg>'
     html = f'<table><td style="left:{x}px">{row}</td></table>'
     view = {"application/vnd.jupyter.widget-view+json": {"model_id": str(x)}, "text/plain": app}

@@ -19,7 +19,7 @@ ON_SPARK = START_ON_SPARK + WAIT_ON_SPARK
 
 
 def run(code: str, directory: Path) -> str:
-    """What the code prints; it must not fail."""
+    """Run the code, which must not fail, and return what it prints."""
     ended = subprocess.run(
         [sys.executable, "-c", code],
         cwd=directory,

@@ -1,6 +1,4 @@
-"""What `make` prepares on a machine that has nothing: the script itself, with programs that only note how they were
-called.
-"""
+"""The setup by `make` on an empty machine: the script itself, with programs that only record their calls."""
 
 from __future__ import annotations
 
@@ -94,7 +92,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_uv_is_installed_once(machine: Machine) -> None:
-    """Also when the environment is there, is the first on the PATH, and must be made anew."""
+    """This also holds if an environment exists, is the first on the PATH, and must be created again."""
     assert "installing uv into .uv" in machine.make().stderr
     assert len(machine.called("uv sync")) == 1
     assert machine.make().stderr == ""

@@ -1,4 +1,4 @@
-"""What the documentation's site is made of: its links lead somewhere, and nothing of the kit is lost on the way."""
+"""The documentation's site: its links work, and it omits nothing of the kit."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ COMES_WITH = {"IPython": "anywidget", "traitlets": "anywidget"}
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter whose `kit` comes from the wheel.
 
-    Nothing is downloaded: its dependencies are this environment's, by a path file, which brings neither the project
-    (an editable install is a path file as well, and those are not followed from a directory so added) nor its source.
+    Nothing is downloaded: a path file adds this environment's packages, but not the project or its source. (An editable
+    install is a path file as well, and Python does not follow path files in a directory that was added by one.)
     """
     directory = tmp_path_factory.mktemp("wheel")
     build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
@@ -48,7 +48,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: list[str], directory: Path) -> str:
-    """What it prints; it must not fail."""
+    """Run a command, which must not fail, and return what it prints."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     ended = subprocess.run(command, cwd=directory, env=clean, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
@@ -139,7 +139,7 @@ course {0}-course"""
 
 
 def said_by_each_command(python: Path, savepoint: Path, blocked: set[str]) -> dict[str, str]:
-    """What each command prints, by its name, where some modules cannot be imported. No command ends in an error."""
+    """Return what each command prints, by its name, if some modules cannot be imported. No command ends in an error."""
     code = WITHOUT_EXTRAS.format(blocked=blocked) + EACH_COMMAND
     given = COMMANDS.format(savepoint)
     ended = subprocess.run(
@@ -281,7 +281,7 @@ def test_the_explorer_opens_with_what_the_labs_install(python: Path, tmp_path: P
 
 
 def copied(python: Path, directory: Path) -> str:
-    """What `kit course` prints, without any extra."""
+    """Return what `kit course` prints without any extra."""
     blocked = {*EXTRAS, "tqdm"}
     code = f"{WITHOUT_EXTRAS.format(blocked=blocked)}\nsys.argv = ['kit', 'course', sys.argv[1]]\n"
     return run([str(python), "-c", f"{code}\nfrom kit.__main__ import main\nmain()", str(directory)], directory.parent)

@@ -1,4 +1,4 @@
-"""Who writes a field: the module that its class is in, and no other."""
+"""The writers of a field: only the module of its class may write it."""
 
 from __future__ import annotations
 

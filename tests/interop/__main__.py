@@ -1,8 +1,8 @@
-"""What we write, read by Flink's own classes, and what we say of restores, held to Flink's: `make interop`.
+"""Our files read by Flink's own classes, and our restores compared with Flink's: `make interop`.
 
-Two sources: checkpoints and savepoints that jobs in the lab write, and random metadata in every version that Flink
-reads. Flink's `Checkpoints.loadCheckpointMetadata` reads each file, and everything it says of it is compared with
-what we wrote; then Flink writes what it read, and we read that and compare again. For the lab's checkpoints Flink also
+The files have two sources: checkpoints and savepoints that jobs in the lab write, and random metadata in every version
+that Flink reads. Flink's `Checkpoints.loadCheckpointMetadata` reads each file, and its report is compared with what we
+wrote. Then Flink writes what it read, and we read that and compare again. For the lab's checkpoints Flink also
 opens every file they refer to. Flink also restores savepoints that the kit changed (`tests.interop.surgery`),
 continues a job that the kit continued on Spark (`tests.interop.bridge`), and writes values of many types, which the kit
 reads (`tests.interop.value_types`).
@@ -45,7 +45,7 @@ class Written:
     metadata: CheckpointMetadata
 
     def says(self) -> dict[str, Any]:
-        """What is in it, in Flink's words; relative paths start from where it lies now."""
+        """Return the content in Flink's terms; relative paths start from the present directory of the files."""
         text = json.dumps(describe(self.metadata))
         says: dict[str, Any] = json.loads(text.replace(some.BASE, f"file:{self.directory}"), parse_int=_as_long)
         return says

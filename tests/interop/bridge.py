@@ -32,7 +32,7 @@ class Slowly(Totals):
 
 
 def on_spark(folder: Path) -> kit.StreamEnvironment:
-    """Return the job that continues the totals: rows of Flink's source from `ROWS` on."""
+    """Return the job that continues the totals: its rows start at `ROWS`, where Flink's job stopped."""
     settings = kit.CheckpointConfig(interval_ms=200, directory=str(folder / "kit"))
     env = kit.StreamEnvironment("bridge", parallelism=2, checkpoint=settings)
     rows = [{"key": f"key {number % KEYS}", "n": number} for number in range(ROWS, 2 * ROWS)]

@@ -1,4 +1,4 @@
-"""How a comparison with Flink ends."""
+"""The report at the end of a comparison with Flink."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Plant every mutant, or those named, and look for each: `python -m tests.mutants [name ...] [--at-once 1]`, or
-`make mutants`.
+"""Plant every mutant, or those named, and look for each: `python -m tests.mutants [name ...] [--at-once 1]`.
 
-Each is looked for in a process of its own, two at a time. First every finder must find nothing in the kit as it is.
-Ends with status 1 when a mutant survives, or a finder finds something where there is nothing.
+`make mutants` plants all. Each mutant gets its own process, two at a time. First, every finder must find nothing
+in the unchanged kit. The exit status is 1 if a mutant survives, or if a finder finds something without one.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def _look(mutant: Mutant) -> Found:
 
 
 def _finds_nothing(mutants: Sequence[Mutant]) -> str:
-    """What the finders find in the kit as it is: "" when all is well."""
+    """Return what the finders find in the unchanged kit; "" if they find nothing."""
     tests = sorted({mutant.found_by.node for mutant in mutants if isinstance(mutant.found_by, ByTest)})
     failed = all_pass(tests, environment(None)) if tests else ""
     swarms = {mutant.found_by for mutant in mutants if isinstance(mutant.found_by, BySwarm)}

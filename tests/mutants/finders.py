@@ -1,6 +1,6 @@
-"""What may find a mutant: all schedules of a small job, some seeds of the swarm, or one test.
+"""The finders of mutants: all schedules of a small job, some seeds of the swarm, or one test.
 
-A finder is run in a process of its own in which the mutant is planted; it must find nothing without one.
+A finder runs in its own process, in which the mutant is planted; it must find nothing without one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATIENCE_S = 1200
 
 @dataclass(frozen=True)
 class Found:
-    """Whether a finder found something, what it says, and the steps of its smallest counterexample."""
+    """The result of a finder: whether it found something, its report, and the steps of its smallest counterexample."""
 
     found: bool
     how: str
@@ -51,7 +51,7 @@ class BySwarm:
 
 @dataclass(frozen=True)
 class ByExplore:
-    """All schedules of a job of `tests.verify.explore.jobs`, with so many checkpoints and a `fault` if it is named."""
+    """All schedules of a job of `tests.verify.explore.jobs`, with this number of checkpoints and a `fault` if named."""
 
     job: str = "counts"
     checkpoints: int = 1

@@ -107,7 +107,7 @@ def _is_any_body(nodes: list[Any]) -> bool:
 
 
 def _runs(within: ast.AST, length: int) -> Iterator[Found]:
-    """Each node below `within`, and each run of so many nodes that follow each other."""
+    """Yield each node below `within`, and each sequence of `length` adjacent nodes."""
     for owner in ast.walk(within):
         for name, value in ast.iter_fields(owner):
             if isinstance(value, list):

@@ -1,9 +1,9 @@
-"""How a fault is planted: one place in one function of the kit reads otherwise while the mutant lives.
+"""Planting of a fault: one place in one function of the kit is different while the mutant lives.
 
 The function's own code is compiled again, from its source with one fragment replaced by another (`fragments.py`), and
-put into the living function object. So whoever holds the function already (a table, a decorator, a subclass) runs the
-mutant, it works in any process once that has imported the kit, and `planted` takes it back. A function in which the
-fragment does not stand exactly once is refused: then the kit was changed, and the mutant has to be written anew.
+put into the existing function object. So every holder of the function (a table, a decorator, a subclass) runs the
+mutant. It works in any process that has imported the kit, and `planted` reverts it. If the fragment is not exactly once
+in the function, the mutant is rejected: the kit has changed, and the mutant must be rewritten.
 
 Another process plants what `KIT_MUTANT` names: `environment` gives the variables, `tests/mutants/site` holds what
 Python runs at its start. Spark's workers inherit both from their driver.

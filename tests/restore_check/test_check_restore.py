@@ -62,8 +62,8 @@ def test_it_fails_where_flink_fails_and_with_its_words(file: str) -> None:
 
 
 def _loaded(row: build.Row, shape: JobShape, states: dict[str, OperatorState]) -> tuple[str | None, set[str]]:
-    """What Flink does before it assigns anything, where the vectors of assignment begin: its error, and the operators
-    without state that it leaves out.
+    """Do what Flink does before the assignment, where the vectors begin. Returns the error, and the operators without
+    state that Flink leaves out.
     """
     try:
         loaded = load_and_validate(

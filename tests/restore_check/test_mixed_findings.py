@@ -1,4 +1,4 @@
-"""Findings of several kinds at once: the worst is told, and none hides another."""
+"""Findings of several kinds at once: the worst is reported, and none hides another."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def cases() -> tuple[str, ...]:
 
 @cache
 def operator_cases() -> tuple[str, ...]:
-    """Return the savepoints of Flink's own operators."""
+    """Return the names of the savepoints with operators that Flink provides."""
     return tuple(name for name in _names() if name.startswith("operators-"))
 
 

@@ -1,4 +1,4 @@
-"""What changed from one checkpoint to another."""
+"""The changes from one checkpoint to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged, cut off, or made to do harm: one clear error each, and no memory for what is a lie."""
+"""Damaged, truncated or malicious checkpoints: one clear error each, and no memory is allocated for a false size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of Flink's own operators (joins, CEP, asynchronous functions, SQL), which have serializers of their own.
+"""The state of operators that Flink provides (joins, CEP, asynchronous functions, SQL), with their own serializers.
 
 `OperatorStates.java` sends twelve rows through them: row n has the key n % 3.
 """

@@ -1,4 +1,4 @@
-"""What sinks keep in a checkpoint: part files of FileSink in savepoints of Flink, KafkaSink's items written by hand."""
+"""The state of sinks in a checkpoint: FileSink's part files in Flink's savepoints, KafkaSink's items made by hand."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def avro_kind(draw: st.DrawFn, numbers: list[int], depth: int) -> Kind:
 
 
 def one_of_union(*members: Values) -> Values:
-    """Draw values of a union with null in front: a dict of its fields, of which one is set."""
+    """Draw values of a union with null in front: a dict of its fields with only one set."""
     names = [f"{place}_{name}" for place, name in enumerate(("int", "string", "bytes"), 1)]
     return st.one_of(
         *(

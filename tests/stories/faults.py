@@ -1,4 +1,4 @@
-"""What may go wrong around a job in the lab while it is being stopped, beside a worker that is killed."""
+"""The faults around a job in the lab that is being stopped, besides a killed worker."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Chains of runs that resume from each other's snapshots, not only from the newest, and what must come of them.
+"""Chains of runs that resume from each other's snapshots, not only from the newest, and their expected results.
 
-Each row of the input leads to one row of output, and to one key of state. So a snapshot's state says which rows it
-accounts for, independently of how the kit knows it, and the output shows which rows are published. From these sets
-follows what a restore may do:
+Each row of the input leads to one row of output, and to one key of state. So a snapshot's state shows which rows it
+accounts for, independently of the kit's bookkeeping, and the output shows which rows are published. These sets decide
+what a restore may do:
 
-- Published rows that the snapshot does not account for would come again, and so would those whose copies of its own
-  are only staged: the restore is refused, unless its user says what to do about them. Then "discard" deletes them, and
-  "keep" leaves them there.
-- If rows that it accounts for were deleted since it was taken, they would be missing: the restore is refused.
+- Published rows that the snapshot does not account for would be published again. So would published rows of which the
+  snapshot itself has staged copies. The restore is rejected, unless the user says what to do: "discard" deletes these
+  rows, and "keep" leaves them there.
+- If rows that it accounts for were deleted since it was taken, they would be missing: the restore is rejected.
 - Any other restore is accepted. Once its run has finished, each row is there once, beside those that were kept.
 """
 
@@ -67,7 +67,9 @@ class InLab:
         self.last: Lab | None = None
 
     def run(self, env: StreamEnvironment, checkpoints: int, ending: str, **start: Any) -> list[str]:
-        """Run a job until so many checkpoints, then end it. Gives the snapshots that are left; raises if refused."""
+        """Run a job until `checkpoints` are complete, then end it. Returns the snapshots that are left; raises if the
+        restore is rejected.
+        """
         lab = Lab(env, after=self.last, **start)
         lab.run_until(record="AllTasksRunning")
         self.last = lab
@@ -202,7 +204,7 @@ class Chain:
         """How restores ended: "again" and "missing" are refusals, "discard" and "keep" had later output."""
 
     def run(self, runs: int) -> None:
-        """Do so many runs, and then one more to the end, from the newest snapshot that can be restored."""
+        """Run `runs` jobs, and then one more to its end, from the newest snapshot that can be restored."""
         self._begin("error")
         for _ in range(runs):
             if not self.snapshots or self.random.random() < 0.1:

@@ -49,7 +49,7 @@ NEEDS_STORE = frozenset({DRIVER_DIES, "store fails", "store unknown", "store unk
 
 @dataclass(frozen=True)
 class Fault:
-    """`what` happens so many steps after the stop was asked for, or, with `stands`, after its savepoint stands."""
+    """`what` happens `steps` steps after the stop was requested or, with `stands`, after its savepoint is complete."""
 
     what: str
     steps: int
@@ -58,7 +58,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Life:
-    """So many steps, then `ending` ("suspend", "drain", or "" for none), and what goes wrong after that."""
+    """One run of a job: `steps` steps, then `ending` ("suspend", "drain", or "" for none), and the faults after it."""
 
     steps: int
     ending: str
@@ -79,12 +79,12 @@ class Story:
 
     @property
     def in_event_time(self) -> bool:
-        """Whether its results hang on event time: a drain would bring windows to an early end."""
+        """True if the results depend on event time: a drain would end windows early."""
         return self.shape.way in ("windows", "sessions")
 
     @property
     def is_durable(self) -> bool:
-        """Whether another driver can go on."""
+        """True if another driver can resume the job."""
         return self.settings.get("store") == "filesystem"
 
 
@@ -108,7 +108,7 @@ class Teller:
         return self.lab
 
     def _begin(self, life: Life, *, recover: bool = False) -> None:
-        """Start a job; one whose end could not be noted in the store is gone on with, as the refusal says."""
+        """Start a job; resume one whose end could not be stored, as the rejection says."""
         self._start(life, recover=recover)
         while self.lab.look.master.status is JobStatus.CREATED and self.story.is_durable:
             self.lab.step()
@@ -191,7 +191,7 @@ class Teller:
         return [answers[request] for request in self._stops if request in answers]
 
     def _goes_on_after_stop(self) -> bool:
-        """Whether the job has stopped with a savepoint, which the next life goes on from."""
+        """Return True if the job has stopped with a savepoint, from which the next run resumes."""
         found = [str(answer.path) for answer in self._answers if not answer.error]
         if found:
             self._path = found[0]
@@ -199,7 +199,7 @@ class Teller:
         return bool(found)
 
     def _goes_on_after_cancel(self) -> bool:
-        """A job that was cancelled goes on from the savepoint that stood; without one this is the end of the story."""
+        """Return True if the cancelled job left a savepoint, from which the next run resumes; else the story ends."""
         found = [path[1] for answer in self._answers if (path := GO_ON.search(answer.error))]
         if found:
             self._path = found[0]

@@ -1,4 +1,4 @@
-"""What these tests share with those of the Spark host, and a Spark session for jobs with many tasks."""
+"""Fixtures shared with the tests of the Spark host, and a Spark session for jobs with many tasks."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ __all__ = ["no_thread_left", "nothing_left", "spark"]
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    """A session with a slot for each subtask of the widest of Flink's rescales."""
+    """A session with a slot for each subtask of the widest rescale in Flink's tests."""
     yield from spark_session(slots=42)

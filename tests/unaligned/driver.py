@@ -1,9 +1,8 @@
-"""Drives a lab at random, with slow tasks, and lets things go wrong.
+"""Drives a lab at random, with slow tasks, and injects faults.
 
-`Driver` chooses among what may happen by a seed of its own, which is not all the same to every task: the `slow` ones
-get a turn rarely, so that records queue up before them. It does up to `burst` of the things that may happen, in any
-order, before it looks again at what may happen, which makes large jobs affordable. All that it did is in
-`lab.past.actions`.
+`Driver` chooses among the possible actions by its own seed. Tasks in `slow` rarely get a turn, so their queues fill up.
+The driver takes up to `burst` of the possible actions, in any order, before it lists them again; that makes large jobs
+affordable. `lab.past.actions` has all its actions.
 """
 
 from __future__ import annotations
@@ -70,16 +69,14 @@ class Driver:
 
     @property
     def restored_from(self) -> str | None:
-        """Where the snapshot lies that the job went back to last."""
+        """The path of the snapshot that the job restored last."""
         restored = self.lab.look.master.checkpoints.statistics.restored
         return None if restored is None else restored.path
 
     # ---- going on
 
     def run_until(self, condition: Callable[[], bool], *, or_rest: bool = False) -> bool:
-        """Go on until something is so; False when nothing can happen any more before that (then an error, unless
-        `or_rest`).
-        """
+        """Act until the condition holds; return False if no action is left before that (an error unless `or_rest`)."""
         while not condition():
             if not self.turn():
                 assert or_rest, f"the job came to rest: {self.lab!r}, {self.lab.look.master.error}"
@@ -88,7 +85,7 @@ class Driver:
         return True
 
     def advance(self, steps: int) -> None:
-        """Go on by so many steps, less if the job ends or comes to rest before."""
+        """Take `steps` actions, or fewer if the job ends or comes to rest before."""
         end = self.lab.position + steps
         self.run_until(lambda: self.lab.position >= end or self.lab.ended, or_rest=True)
 
@@ -103,7 +100,7 @@ class Driver:
             self.turn()
 
     def enabled(self) -> list[Action]:
-        """What may happen now."""
+        """Return the possible actions, without turns of held tasks."""
         actions = self.lab.enabled()
         return [each for each in actions if not isinstance(each, TakeTurn) or not self._is_held(each.subject)]
 
@@ -152,7 +149,7 @@ class Driver:
             self.lab.faults.kill(worker)
 
     def newest(self) -> str | None:
-        """Where the newest snapshot is that lies on the disk."""
+        """Return the path of the newest snapshot on the disk."""
         contents = self.lab.look.files.contents
         found = {
             read_metadata(contents[path], "")[0].checkpoint_id: path.removesuffix("/_metadata")

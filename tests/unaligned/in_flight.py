@@ -1,4 +1,4 @@
-"""How many records lie in a checkpoint's in-flight data, on which kind of edge, and at which end of it."""
+"""The number of records in a checkpoint's in-flight data, by kind of edge, and by end of the edge."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Jobs that check themselves: every record says which source it is of, and every hop who sent it and as which.
+"""Jobs that check themselves: every record has its source, and the hop that sent it.
 
-A `LongSource` gives each split its own increasing longs. A `Hop` stamps what it sends with its name and a number that
-grows by one, and holds what it receives against the last number it has seen of that sender; both numbers are state. A
-record that came out of order, or twice, carries a note of it to the sink. `keyed` counts the records of each key in
+A `LongSource` gives each split its own increasing longs. A `Hop` stamps its records with its name and a number that
+grows by one, and compares each received number with the last one of that sender; both numbers are state. A record that
+arrived out of order, or twice, carries a note of that to the sink. `keyed` counts the records of each key in
 keyed state, so that the sink must see each number of each key exactly once.
 """
 
@@ -78,7 +78,7 @@ class LongSource(Source):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Hop(ResolvedSpec):
-    """Checks what it receives, and stamps it anew.
+    """Checks the records that it receives, and stamps them for the next hop.
 
     `run` counts the deployments at another parallelism. Of a sender of this run all records must come in order; of one
     of an earlier run, whose channels may have been divided, those with the same value in the column `lane`, by which
@@ -187,12 +187,12 @@ class Plan:
 
     @property
     def exactly_once(self) -> bool:
-        """Whether nothing may come twice."""
+        """True if no record may arrive twice."""
         return MODES[self.mode].get("mode") != "at_least_once"
 
     @property
     def unaligned(self) -> bool:
-        """Whether barriers may overtake records."""
+        """True if barriers may overtake records."""
         return bool(MODES[self.mode].get("unaligned"))
 
 
@@ -274,7 +274,7 @@ class Job:
 
 
 def problems(plan: Plan, rows: pd.DataFrame, sources: Iterable[int], counted: str | None = None) -> list[str]:
-    """What is wrong with what was committed: nothing, if the job keeps its promise.
+    """Return the problems of the committed rows; none if the job keeps its promise.
 
     `sources` are the numbers of those that reach the sink; `counted` the column by which records were counted.
     """

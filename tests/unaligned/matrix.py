@@ -47,7 +47,7 @@ class Rescale:
 
     @property
     def weight(self) -> int:
-        """How much there is to do, roughly as channels go."""
+        """The amount of work, roughly proportional to the number of channels."""
         pipelines = {"UNION": 3, "MULTI_INPUT": 3, "KEYED_DIFFERENT_PARALLELISM": 2}.get(self.topology, 1)
         return pipelines * (self.old + self.new) ** 2
 

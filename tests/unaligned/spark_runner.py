@@ -1,4 +1,4 @@
-"""How a row of the matrix is played on the Spark host."""
+"""The Spark host's runs of rows of the matrix."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """In-flight data behind `global_()`, whose records all go to subtask 0, while every subtask gets watermarks.
 
-At a restore Flink's mapper gives what all old subtasks had in flight to subtask 0, but only where subtasks are dealt
-out anew. A receiver of unchanged parallelism gets back its own, although its senders have become others: subtask 0
-knows their connections, the others know none. So there Flink fails (`FIRST` in `SubtaskStateMapper`;
+In a restore, Flink's mapper gives the in-flight data of all old subtasks to subtask 0, but only if subtasks are
+reassigned. A receiver of unchanged parallelism gets its own data back, although the number of its senders changed:
+subtask 0 knows their connections, the others know none. So Flink fails (`FIRST` in `SubtaskStateMapper`;
 `StateAssignmentOperation.reDistributeInputChannelStates`).
 """
 
@@ -24,7 +24,7 @@ TAKEN = 120
 
 
 def job(senders: int, receivers: int, others: int | None) -> StreamEnvironment:
-    """Rows go by `global_()` to `last`; with `others` so many subtasks of a second source send to each in turn."""
+    """Return a job whose rows go by `global_()` to `last`; `others` is the parallelism of a second source."""
     checkpoint = CheckpointConfig(
         directory="/checkpoints", unaligned=True, retention=RetentionPolicy.RETAIN_ON_CANCELLATION
     )

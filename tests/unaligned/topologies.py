@@ -1,8 +1,8 @@
-"""The jobs of Flink's tests of unaligned checkpoints, as far as their channels go.
+"""The jobs in Flink's tests of unaligned checkpoints, reduced to their channels.
 
 Upper case: `UnalignedCheckpointRescaleITCase.Topology`; lower case: `UnalignedCheckpointITCase.Topology`, in which the
-records of a split keep their order to the sink. Flink's `shuffle()` is `rebalance()` here: the kit leaves nothing to
-chance.
+records of a split keep their order to the sink. Flink's `shuffle()` is `rebalance()` here: nothing in the kit is
+random.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def custom_partitioner(job: Job) -> StreamEnvironment:
 
 
 # ---- UnalignedCheckpointITCase ----------------------------------------------------------------------------------
-# Flink 2.3 keeps edges of one's own partitioner aligned, and all edges of two of these jobs are that or pointwise: an
-# exchange by split, which keeps the order of each split, is there for barriers to overtake something.
+# Flink 2.3 keeps edges with a user-defined partitioner aligned. In two of these jobs, all edges have one or are
+# pointwise. So an exchange by split, which keeps the order of each split, gives barriers something to overtake.
 
 
 def strict(job: Job, stream: DataStream) -> StreamEnvironment:

@@ -301,7 +301,7 @@ def test_a_random_job_is_a_ready_one_by_its_text() -> None:
 
 
 def test_what_depends_on_the_order_is_no_fault_of_a_job() -> None:
-    """Running totals of two sources: three random orders agree on them by chance, and that is no promise."""
+    """Three random orders of two sources' running totals agree only by chance; another order may differ."""
     job = ready_job("two-sources", rows=12, interval_ms=20, restart=100)
     found = swarm(range(10), job=job, faults=["kill"])
     assert found.failures == []

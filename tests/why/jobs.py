@@ -40,7 +40,7 @@ def running(seed: int = 1, hooks: Sequence[MasterHook] = (), **settings: Any) ->
 
 
 def settle_without(lab: Lab, held: Held, until: Callable[[Lab], bool] | None = None) -> None:
-    """Do all that is not held back, time not among it; or until something is so."""
+    """Take all actions that are not held back, except letting time pass, until the condition holds or none is left."""
     while until is None or not until(lab):
         may = [each for each in lab.enabled() if not held(each) and not each.key.startswith("wait")]
         if not may:
@@ -60,10 +60,10 @@ def beginning(*keys: str) -> Held:
 
 
 def says(why: Why) -> list[str]:
-    """What the facts of an answer say, in order."""
+    """Return the sentences of an answer's facts, in order."""
     return [fact.says for fact in why.facts]
 
 
 def roots(why: Why) -> list[str]:
-    """What the first causes say."""
+    """Return the sentences of the root causes."""
     return [fact.says for fact in why.roots]

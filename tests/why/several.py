@@ -1,7 +1,7 @@
-"""What is answered about the run with several of everything: `python -m tests.why.several` writes `several.txt` again.
+"""The answers about the run with several of everything: `python -m tests.why.several` writes `several.txt` again.
 
-It has `#` for each length of time, which the order of messages decides. After a change of words look at what `git diff`
-says.
+The file has `#` for each duration, which depends on the order of messages. After a change of words, read the output
+of `git diff`.
 """
 
 from __future__ import annotations

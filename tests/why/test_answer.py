@@ -1,4 +1,4 @@
-"""What an answer is: a story, a table and a picture; of a lab, of its trace, of one that was saved, and on Spark."""
+"""The forms of an answer: a story, a table and a picture; for a lab, its trace, a saved trace, and on Spark."""
 
 from __future__ import annotations
 

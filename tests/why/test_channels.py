@@ -1,4 +1,4 @@
-"""Why a channel is blocked, down to where the missing barrier is and what holds it up there."""
+"""Answers to why a channel is blocked, down to the place of the missing barrier and what holds it up there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a checkpoint was aborted, back to the first cause; why a complete one took as long as it did."""
+"""Answers to why a checkpoint was aborted, back to the root cause, and why a complete one took as long as it did."""
 
 from __future__ import annotations
 

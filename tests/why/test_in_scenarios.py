@@ -1,5 +1,5 @@
-"""In the hard cases of the scenarios every question has an answer, at each step, and none ends where nothing is
-told.
+"""Each question has an answer at each step of the scenarios' hard cases, and no chain of causes ends in an unrecorded
+cause.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def test_every_question_has_an_answer(name: str) -> None:
 
 
 def questions(lab: Lab) -> list[dict[str, Any]]:
-    """Some of what there is to ask at this moment."""
+    """Return some of the questions that can be asked at this moment."""
     moment = lab.moment()
     asked = [record for record in lab.trace if record.kind.startswith("Request") and record.role == "event"]
     refused = [record for record in lab.trace if record.kind in ("RequestRefused", "TriggeringFailed")]

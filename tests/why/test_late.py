@@ -1,4 +1,4 @@
-"""Why rows were dropped as late, and why an output lacks rows."""
+"""Answers to why rows were dropped as late, and why an output lacks rows."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_of_several_inputs_each_is_told_with_its_watermark_least_first() -> None
 
 
 def test_a_row_of_an_idle_input_is_late_without_having_been_behind() -> None:
-    """Nothing was out of order where watermarks are made: event time did not wait for the idle input."""
+    """Rows were in order where watermarks are generated: event time did not wait for the idle input."""
     ahead, quiet = Endless("a", {"a": 1_000}, batch_rows=100), Endless("b", {"b": 5}, batch_rows=5)
     env = StreamEnvironment("counting", parallelism=1, checkpoint=CheckpointConfig(interval_ms=20))
     streams = [

@@ -1,4 +1,4 @@
-"""Why the job stands where it stands, was restarted, and went back to that checkpoint and no later one."""
+"""Answers to why the job has its status, why it was restarted, and why from that checkpoint and not a later one."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ LIFE = {
 
 @dataclass(frozen=True)
 class Said:
-    """What is said of a task: its phase, whose barriers it waits for, and where each of those is; None: not said."""
+    """A statement about a task: its phase, the barriers that it waits for, and where these are; None if not stated."""
 
     phase: str
     awaited: frozenset[str] | None = None
@@ -103,7 +103,7 @@ def said_by_barriers(lab: Lab, checkpoint: int) -> dict[str, frozenset[tuple[str
 
 
 def differences(lab: Lab) -> Iterator[str]:
-    """What is said of the missing acknowledgements at this moment that is not the same everywhere."""
+    """Yield statements about the missing acknowledgements that are not the same everywhere."""
     for known in lab.moment().pending:
         number = known.checkpoint_id
         if not lab.trace.story(checkpoint=number, kind="CheckpointTriggered"):

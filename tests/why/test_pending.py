@@ -1,4 +1,4 @@
-"""Why a checkpoint is pending, at each step of its way; whose acknowledgement is missing and why."""
+"""Answers to why a checkpoint is pending, in each of its phases; whose acknowledgement is missing, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a request, and why: with the numbers that were compared."""
+"""The outcome of a request, and the reason, with the numbers that were compared."""
 
 from __future__ import annotations
 

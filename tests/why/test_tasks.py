@@ -1,4 +1,4 @@
-"""Why a task has no turn: the answer agrees with the machine at every step, and leads to the first cause."""
+"""Answers to why a task has no turn: they agree with the machine at every step, and lead to the root cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a value in state is what it is: the turns that changed it, back to what a restore gave."""
+"""Answers to why a value in state is what it is: the turns that changed it, back to the restored value."""
 
 from __future__ import annotations
 

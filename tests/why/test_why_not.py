@@ -1,4 +1,4 @@
-"""What an action waits for; and what befell a run that was made to fail."""
+"""Answers to why an action is not possible yet, and why a run failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a new user asks first, and the moves that show the answer. Each question goes on where the last one ended."""
+"""The first questions of a new user, and the moves that show the answers. Each question starts where the last one
+ended.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def until(explorer: Explorer, what: str) -> None:
 
 
 def keys(explorer: Explorer, title: str) -> list[str]:
-    """What can be pressed in a panel."""
+    """Return the keys of the actions that can be pressed in a panel."""
     return [item.key for item in explorer.panel(title).list.items if not item.why_not]
 
 
@@ -98,7 +98,7 @@ def test_buttons_lead_the_lab_on_and_the_stage_follows() -> None:
 
 
 def test_the_next_checkpoint_is_let_come_and_a_failure_is_not() -> None:
-    """At the end of what has happened the stage asks for what is not there yet."""
+    """A mark beyond the end of the run is not there yet, so the stage asks for it."""
     explorer = kit.show("keyed-sum")
     explorer.stepper._heard(None, {"wanted": "mark", "mark": "failure"}, None)
     assert "No failure follows" in explorer.told
@@ -259,7 +259,7 @@ def test_where_nothing_can_be_done_buttons_say_why() -> None:
 
 
 def test_a_step_on_from_the_end_is_the_labs_own() -> None:
-    """One transport: the stage asks for a step where it has no more to show."""
+    """There is one transport: the stage asks the lab for a step at its last frame."""
     explorer = kit.show("keyed-sum")
     assert explorer.stepper.goes_on
     explorer.stepper._handle_custom_msg({"wanted": "step"}, [])

@@ -107,7 +107,7 @@ def new_page(browser: Browser, wrong: list[str]) -> Page:
 
 
 def says(notebook: Notebook, code: str) -> str:
-    """What a cell prints."""
+    """Return what a cell prints."""
     return notebook.run(f"print({code})").inner_text().strip()
 
 
@@ -145,7 +145,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
 
     fits_a_small_screen(page, app, tmp_path)
 
-    # a click on a thing tells of it and offers what may befall it
+    # a click on a thing shows its details and offers the faults that it can suffer
     app.locator('svg [data-name="t:totals/1:name"]').first.click()
     expect(app.get_by_text("What it holds")).to_be_visible()
     app.locator(".kit-player").get_by_role("button", name="Freeze worker 1").click()
@@ -178,7 +178,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     app.get_by_role("button", name="union state over failovers").click()
     expect(app.locator("div.kit-comparison svg")).to_have_count(0)
 
-    # a message stays as long as it is about the last action
+    # a message stays while it is about the last action
     tab(app, "Save")
     app.get_by_label("file").fill(str(tmp_path / "nope" / "x.html"))
     app.get_by_label("file").press("Tab")
@@ -400,7 +400,7 @@ def test_a_job_is_seen(address: str, browser: Browser) -> None:
 
 
 def tall(part: Locator) -> bool:
-    """Whether a part has room for what it shows."""
+    """Return True if a part is tall enough for its content."""
     box = part.bounding_box()
     return box is not None and box["height"] > 200
 

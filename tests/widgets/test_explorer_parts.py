@@ -1,4 +1,4 @@
-"""The parts of the explorer: what is told of a thing and offered on it, and the settings that build another run."""
+"""The parts of the explorer: the details of an item and its actions, and the settings that build another run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ANOTHER = "Another run"
 
 
 def text(explorer: Explorer) -> str:
-    """What the details say, without tags."""
+    """Return the details without tags."""
     html = re.sub(r"<style>.*?</style>", "", explorer.stepper.told["html"], flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
 def pick(explorer: Explorer, what: str) -> str:
-    """Click on a thing; what is told of it."""
+    """Click on an item, and return its details."""
     explorer.stepper.picked = what
     assert explorer.stepper.told["picked"] == what
     assert explorer.stepper.told["n"] == explorer.stepper.n
@@ -36,7 +36,7 @@ def pick(explorer: Explorer, what: str) -> str:
 
 
 def offered(explorer: Explorer) -> dict[str, str]:
-    """What is offered on the thing that is picked, by its label, with the reason against it."""
+    """Return the actions on the selected item: for each label, why it is not possible."""
     return {offer["label"]: offer["why_not"] for offer in explorer.stepper.offers}
 
 

@@ -1,4 +1,4 @@
-"""What a person sees and touches in a real JupyterLab: pictures, both themes, the stepper under mouse and keyboard."""
+"""The kit in a real JupyterLab, as a user sees it: pictures, both themes, the stepper with mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def touched(with_stepper: Notebook) -> Notebook:
 
 @pytest.fixture
 def foreign(address: str, browser: Browser) -> Iterator[Notebook]:
-    """A notebook with a picture that somebody else has run, as it is opened here."""
+    """Open a notebook with a picture that somebody else's run has stored."""
     page = browser.new_page(viewport={"width": 1440, "height": 1000})
     yield Notebook(page, address, "foreign.ipynb")
     page.close()
@@ -204,7 +204,7 @@ def test_both_themes_can_be_read(shown: Notebook, theme: str, width: int) -> Non
 
 
 def overlap(a: dict[str, float] | None, b: dict[str, float] | None) -> bool:
-    """Whether two boxes share more than an edge."""
+    """Return True if two boxes share more than an edge."""
     assert a is not None
     assert b is not None
     wide = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
@@ -213,7 +213,7 @@ def overlap(a: dict[str, float] | None, b: dict[str, float] | None) -> bool:
 
 
 def count(notebook: Notebook) -> tuple[int, int]:
-    """Which step is shown, of how many."""
+    """Return the number of the step that is shown, and the number of steps."""
     found = re.match(r"step (\d+) of (\d+)", notebook.page.locator(".kit-count").inner_text())
     assert found is not None
     return int(found[1]), int(found[2])
@@ -224,7 +224,7 @@ def headline(notebook: Notebook) -> Locator:
 
 
 def present(notebook: Notebook) -> str:
-    """What the lab itself says of its last step."""
+    """Return the lab's own description of its last step."""
     return notebook.run("print(last_frame(lab).words.what)").inner_text()
 
 

@@ -60,7 +60,7 @@ class Kernel:
         self.page.evaluate("([name, content]) => window[name](...content)", [name, json.loads(json.dumps(content))])
 
     def hear(self) -> list[dict[str, Any]]:
-        """Hand on what the page has said, and the stepper's value back; gives what was said."""
+        """Pass the page's messages to the stepper, send the stepper's value back, and return the messages."""
         said: list[dict[str, Any]] = self.page.evaluate("window.said.splice(0)")
         for each in said:
             if "content" in each:

@@ -1,4 +1,4 @@
-"""What a stranger asks first, as the app's public state answers it, a click or two from the first look."""
+"""The first questions of a stranger, answered by the app's public state, one or two clicks from the start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def app() -> Explorer:
 
 
 def look(app: Explorer, view: str, picked: str = "") -> str:
-    """What a view shows once a thing was clicked on the stage."""
+    """Click on an item on the stage, and return what a view shows."""
     app.stepper.picked = picked
     panel = app.turn_to("Look closer")
     panel.choice.value = view
@@ -31,7 +31,7 @@ def look(app: Explorer, view: str, picked: str = "") -> str:
 
 @pytest.mark.parametrize("view", ["Snapshot", "Phases", "Life of a checkpoint"])
 def test_a_view_is_of_the_checkpoint_that_was_clicked(app: Explorer, view: str) -> None:
-    """Which record is in checkpoint 2, and who made it slow: not only of the newest."""
+    """A view shows checkpoint 2 after a click on it, and not always the newest checkpoint."""
     assert "heckpoint 3" in look(app, view)
     clicked = look(app, view, "checkpoint:2")
     assert "heckpoint 2" in clicked
@@ -62,7 +62,7 @@ def lab_of(app: Explorer) -> Lab:
 
 
 def widths(app: Explorer) -> set[int]:
-    """How many subtasks the vertices of the run have now."""
+    """Return the parallelisms of the run's vertices."""
     return {vertex.parallelism for vertex in lab_of(app).look.stages[-1].vertices}
 
 

@@ -146,7 +146,7 @@ def test_the_page_may_ask_again_before_it_has_the_answer() -> None:
 
 
 def ask(stepper: Stepper, wanted: str, value: int, edition: int | None = None) -> None:
-    """What the page says while it shows this frame, of the newest film or an older one."""
+    """Send what the page sends when it shows this frame of the newest film, or of an older one."""
     shown = stepper.film["edition"] if edition is None else edition
     stepper._handle_custom_msg({"wanted": wanted, "value": value, "edition": shown}, [])
 

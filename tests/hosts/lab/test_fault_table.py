@@ -1,4 +1,4 @@
-"""What derives from the table of faults: the methods of `lab.faults`, the lines of scenarios, code, random runs."""
+"""Everything that derives from the table of faults: methods of `lab.faults`, lines of scenarios, code, random runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a digest leaves out: the fields that their class declares to be without effect, and no others."""
+"""The fields that a digest leaves out: those that their class declares to be without effect, and no others."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_two_sources_one_checkpoint_whatever_the_order() -> None:
 
 
 def test_what_barriers_overtake_is_neither_lost_nor_repeated() -> None:
-    """What each checkpoint holds beside state is processed again, once."""
+    """The in-flight data of each checkpoint is processed again, once."""
     rows = expected_output(overtakes())
     holds_data = sometimes("in-flight data is stored", lambda now: any("channel-state" in each for each in now.files()))
     wanted = [consistent_checkpoints(rows), complete_checkpoints(rows), holds_data]
@@ -151,7 +151,7 @@ def test_nothing_is_missed_where_checkpoints_are_aborted(
     "kind", [each if each in ("kill", "expire") else pytest.param(each, marks=pytest.mark.soak) for each in FAULTS]
 )
 def test_nothing_at_all_is_missed_where_barriers_time_out(kind: str) -> None:
-    """What is seen on the way is the same too: no work is done at once there before the last checkpoint is complete."""
+    """The states on the way are the same too: no step of work is taken alone before the last checkpoint is complete."""
     all_of_them: set[object] = set()
     reduced: set[object] = set()
     exact = explore(timed(), _seen(all_of_them), checkpoints=0, kinds=[kind], exact=True)
@@ -162,7 +162,7 @@ def test_nothing_at_all_is_missed_where_barriers_time_out(kind: str) -> None:
 
 @pytest.mark.soak
 def test_abort_news_commute_with_data_but_not_with_the_snapshot() -> None:
-    """A task is told of an abort before or after a snapshot: both ways are tried."""
+    """A task is notified of an abort before or after a snapshot: both orders are tried."""
 
     def heard(now: Situation) -> bool:
         task = now.machine("out/0")
@@ -269,7 +269,7 @@ def test_at_least_once_a_checkpoint_holds_what_is_read_again() -> None:
 
 
 def test_a_handler_that_is_written_in_a_notebook_has_no_more_states() -> None:
-    """What is defined in `__main__` is understood like what is defined in a module."""
+    """A class in `__main__` is understood like a class in a module."""
     theirs = type("Theirs", (own.Aligner,), {"__module__": "__main__"})
     found = [
         explore(counts(sources=2), faults=0, checkpoints=1, parts=Parts(barrier_handler=each), most_states=20_000)

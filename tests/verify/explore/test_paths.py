@@ -71,7 +71,7 @@ def test_a_path_ends_as_it_does_in_a_lab(of: Callable[..., Any], kind: str, seed
     ],
 )
 def test_a_copy_of_a_machine_is_in_the_same_state(of: Callable[[], Any]) -> None:
-    """What a digest takes for different wherever it lies in memory makes a state of its own of each step's outcome."""
+    """If a digest depended on memory addresses, each step's outcome would be a new state."""
     space = Space(explorable(of()), requests=1, faults=0)
     _walk(space, Random(1))
     compared = 0
@@ -86,7 +86,7 @@ def test_a_copy_of_a_machine_is_in_the_same_state(of: Callable[[], Any]) -> None
 
 @pytest.mark.parametrize("of", [counts, overtakes])
 def test_states_with_equal_digests_do_the_same(of: Callable[..., Any]) -> None:
-    """A machine that came to its state on another way asks for the same, whatever it is told."""
+    """A machine that reached its state in another way gives the same commands for the same event."""
     job = explorable(of(rows=2, sources=2))
     space = Space(job, requests=1, faults=1)
     random = Random(1)
