@@ -35,6 +35,9 @@ _JOINT = re.compile(r"(?<=[/_#])|(?<=\.)(?!py)")
 _LIKE_A_METHOD = re.compile(r"[a-z]+\d*[A-Z]\w*")
 _LIKE_JAVA = re.compile(r"[A-Z]\w*|[a-z]+\d*[A-Z]\w*")
 
+ALIKE, MISSPELLED = 0.7, 0.85
+"""How similar, from 0 to 1, a name is that is worth suggesting, and one that was probably meant."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -145,19 +148,15 @@ def where(name: str) -> Found:
     found = found or [entry for entry in known if entry.name == last]
     found = found or [entry for entry in known if entry.kit.endswith(f".{last}")]
     found = found or _spelled_alike(owner, last)
-    near: list[str] = []
-    if not found and owner:
-        near = _nearest(last, [entry for entry in known if entry.owner == owner])
-        found = [] if near else [entry for entry in known if entry.name == owner] or _spelled_alike("", owner)
-    if not found and not near:
-        near = _nearest(last, known)
-    return Found(name, sorted(found, key=_rank), near)
+    if not found and owner and not _nearest(last, MISSPELLED):
+        found = [entry for entry in known if entry.name == owner] or _spelled_alike("", owner)
+    return Found(name, sorted(found, key=_rank), [] if found else _nearest(last, ALIKE))
 
 
-def _nearest(name: str, entries: Iterable[Entry]) -> list[str]:
-    """Return the names of Flink's that are spelled most like this one."""
-    spelled = {key.lower(): key for entry in entries for key in (entry.name, entry.flink)}
-    return [spelled[key] for key in get_close_matches(name.lower(), spelled, n=3, cutoff=0.7)]
+def _nearest(name: str, cutoff: float) -> list[str]:
+    """Return the names of Flink's that are spelled most like this one, but for capitals."""
+    spelled = {key.lower(): key for entry in glossary() for key in (entry.name, entry.flink)}
+    return [spelled[key] for key in get_close_matches(name.lower(), spelled, n=3, cutoff=cutoff)]
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
