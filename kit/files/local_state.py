@@ -33,13 +33,19 @@ from kit.core.protocol.properties import Durability
 from kit.core.state.errors import StorageError
 from kit.core.state.handles import FileStateHandle, StreamStateHandle
 from kit.core.state.operator_state import OperatorSubtaskState
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.machines.restore.prioritized import PrioritizedOperatorSubtaskState
-from kit.machines.task.chain import MANAGED_KEYED, MANAGED_OPERATOR, RAW_KEYED, RAW_OPERATOR
 from kit.stream.backend.files.partial_file import PartialFile, read_wanted
 
 SLOT, CHECKPOINT = "slot-", "chk-"
-KINDS = (MANAGED_OPERATOR, MANAGED_KEYED, RAW_OPERATOR, RAW_KEYED)
+KINDS = (
+    SubtaskStateKind.MANAGED_OPERATOR,
+    SubtaskStateKind.MANAGED_KEYED,
+    SubtaskStateKind.RAW_OPERATOR,
+    SubtaskStateKind.RAW_KEYED,
+)
+"""The kinds of state that a slot keeps copies of, in the order in which a task reads them."""
 Read = tuple[Any, Any, bool]
 """A handle, its bytes, and True if a copy was read."""
 
@@ -90,8 +96,7 @@ class LocalState:
     def alternatives(self, state: OperatorSubtaskState, checkpoint_id: int) -> PrioritizedOperatorSubtaskState:
         """Return what an operator may be restored from: its copies, then the `state` that the JobMaster assigned."""
         there = dict(self._copies(checkpoint_id))
-        names = [f"{kind}_state" for kind in KINDS]
-        moved: dict[str, Any] = {name: tuple(_moved(getattr(state, name), there)) for name in names}
+        moved: dict[str, Any] = {kind.field: tuple(_moved(state.of_kind(kind), there)) for kind in KINDS}
         copy = OperatorSubtaskState(**moved)
         return PrioritizedOperatorSubtaskState.of(state, [copy], checkpoint_id)
 
@@ -139,16 +144,16 @@ class StateReader:
         self.from_local = 0
         """The number of files read so far that were copies."""
 
-    def read(self, state: OperatorSubtaskState) -> Iterator[tuple[str, Any, Any]]:
+    def read(self, state: OperatorSubtaskState) -> Iterator[tuple[SubtaskStateKind, Any, Any]]:
         """Yield kind, handle as assigned by the JobMaster, and bytes of an operator's state, managed and raw.
 
         Raises StorageError if the checkpoint's own files cannot be read either.
         """
         choice = None if self._local is None else self._local.alternatives(state, self._checkpoint_id)
         for kind in KINDS:
-            truth = getattr(state, f"{kind}_state")
-            alternatives = (truth,) if choice is None else getattr(choice, f"{kind}_state")
-            read = self._read_wanted if kind == MANAGED_KEYED else self._read_whole
+            truth = state.of_kind(kind)
+            alternatives = (truth,) if choice is None else choice.of_kind(kind)
+            read = self._read_wanted if kind is SubtaskStateKind.MANAGED_KEYED else self._read_whole
             for handle, data in self._first(read, truth, alternatives):
                 yield kind, handle, data
 

@@ -25,16 +25,11 @@ from kit.core.state.handles import (
     StreamStateHandle,
 )
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.core.state.subtask_state_kind import CHANNEL_KINDS, KEYED_KINDS, SubtaskStateKind
 from kit.files.answers import carry_out
 from kit.files.local_state import LocalState, StateReader
 from kit.files.output import Output
 from kit.files.storage import CheckpointLocation, CheckpointStorage
-from kit.machines.channel.channel_state.channel_state_reader import (
-    INPUT_CHANNEL,
-    RESULT_SUBPARTITION,
-    UPSTREAM_OUTPUT_BUFFER,
-)
-from kit.machines.task.chain import MANAGED_KEYED, RAW_KEYED
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source import Source, SplitReader
 from kit.stream.operators.sources.source_spec import SourceSpec
@@ -146,13 +141,8 @@ class TaskFiles:
         self, operator_id: str, state: OperatorSubtaskState, streams: dict[StreamStateHandle, Any]
     ) -> Iterator[RestoredPart]:
         """Yield in-flight data; `streams` caches bytes, since many channels are in one file."""
-        kinds = {
-            INPUT_CHANNEL: state.input_channel_state,
-            RESULT_SUBPARTITION: state.result_subpartition_state,
-            UPSTREAM_OUTPUT_BUFFER: getattr(state, "upstream_output_buffer_state", ()),
-        }
-        for kind, handles in kinds.items():
-            for handle in handles:
+        for kind in (*CHANNEL_KINDS, SubtaskStateKind.UPSTREAM_OUTPUT_BUFFER):
+            for handle in state.of_kind(kind):
                 if handle.delegate not in streams:
                     streams[handle.delegate] = self._storage.read(handle.delegate)
                 yield RestoredPart(operator_id, kind, handle, streams[handle.delegate])
@@ -164,7 +154,7 @@ class TaskFiles:
             for part in command.parts:
                 handle = self._write_part(command, part)
                 written += handle.files()
-                states.setdefault(part.operator_id, {})[f"{part.kind}_state"] = (handle,)
+                states.setdefault(part.operator_id, {})[part.kind.field] = (handle,)
             for effect in command.effects:
                 self._output.stage(effect)
         except Exception:
@@ -207,7 +197,7 @@ class TaskFiles:
             stream = self._storage.to_handle(data, location, part.file_name)
             if local is not None and not isinstance(stream, ByteStreamStateHandle):
                 local.store(command.subtask, checkpoint_id, part.file_name, data)
-        if part.kind in {MANAGED_KEYED, RAW_KEYED}:
+        if part.kind in KEYED_KINDS:
             assert part.key_group_range is not None
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
         return OperatorStreamStateHandle(where, stream)

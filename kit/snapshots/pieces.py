@@ -12,11 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kit.core.state.subtask_state_kind import SubtaskStateKind
+
 if TYPE_CHECKING:
     import pandas as pd
 
 
-KEYED, RAW_KEYED, RAW_OPERATOR = "keyed state", "raw keyed state", "raw operator state"
+KEYED, RAW_KEYED, RAW_OPERATOR = (
+    f"{kind.words} state"
+    for kind in (SubtaskStateKind.MANAGED_KEYED, SubtaskStateKind.RAW_KEYED, SubtaskStateKind.RAW_OPERATOR)
+)
 SPLIT, UNION, BROADCAST = "split list state", "union list state", "broadcast state"
 ARRIVED, NOT_SENT = "in flight, arrived", "in flight, not sent"
 HEADER, COORDINATOR, SHARED, PRIVATE = "header", "coordinator", "shared file", "private file"
@@ -88,10 +93,10 @@ def frame_of(pieces: Iterable[Piece]) -> pd.DataFrame:
 def pieces_of(operator_id: str, operator: str, subtask: int, state: Told) -> list[Piece]:
     """Return the pieces of one subtask of one operator; `state` is its `OperatorSubtaskState` in loggable form."""
     found: list[Piece] = []
-    for field, (read, kind) in _FIELDS.items():
-        for handle in state.get(field, ()):
+    for kind, (read, name) in _READERS.items():
+        for handle in state.get(kind.field, ()):
             piece = Piece(operator, subtask, "", "", "", False, 0, 0, handle["type"], operator_id=operator_id)
-            found += read(piece, handle, kind)
+            found += read(piece, handle, name)
     return found
 
 
@@ -177,12 +182,12 @@ _CHANNEL_NAMES = {
     ARRIVED: "gate {gate_idx} channel {input_channel_idx}",
     NOT_SENT: "partition {partition_idx} subpartition {subpartition_idx}",
 }
-_FIELDS: Mapping[str, tuple[Callable[[Piece, Told, Any], Iterator[Piece]], str | None]] = {
-    "managed_keyed_state": (_by_key_group, KEYED),
-    "raw_keyed_state": (_by_key_group, RAW_KEYED),
-    "managed_operator_state": (_operator, None),
-    "raw_operator_state": (_operator, RAW_OPERATOR),
-    "input_channel_state": (_channel, ARRIVED),
-    "result_subpartition_state": (_channel, NOT_SENT),
-    "upstream_output_buffer_state": (_channel, ARRIVED),
+_READERS: Mapping[SubtaskStateKind, tuple[Callable[[Piece, Told, Any], Iterator[Piece]], str | None]] = {
+    SubtaskStateKind.MANAGED_KEYED: (_by_key_group, KEYED),
+    SubtaskStateKind.RAW_KEYED: (_by_key_group, RAW_KEYED),
+    SubtaskStateKind.MANAGED_OPERATOR: (_operator, None),
+    SubtaskStateKind.RAW_OPERATOR: (_operator, RAW_OPERATOR),
+    SubtaskStateKind.INPUT_CHANNEL: (_channel, ARRIVED),
+    SubtaskStateKind.RESULT_SUBPARTITION: (_channel, NOT_SENT),
+    SubtaskStateKind.UPSTREAM_OUTPUT_BUFFER: (_channel, ARRIVED),
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from operator import attrgetter, methodcaller
 from typing import Any
 
@@ -98,6 +98,7 @@ _FIELD_NAMES: dict[type[Any], tuple[str, ...]] = {}
 _FIELD_VALUES: dict[type[Any], Callable[[Any], tuple[Any, ...]]] = {}
 
 _KINDS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (StrEnum, lambda value: value.value),
     (Enum, lambda value: value.name),
     ((bool, int, float, str), lambda value: value),
     ((bytes, bytearray, memoryview, pa.Buffer), lambda value: {"bytes": len(value)}),

@@ -15,19 +15,20 @@ import pyarrow as pa
 
 from kit.core.protocol.loggable import loggable
 from kit.core.state.handles import KeyGroupRange
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart:
     """One immutable part of a task's snapshot, taken synchronously; the host encodes and writes it.
 
-    `kind` is "managed_keyed", "managed_operator", "raw_keyed" or "raw_operator". `encode()` returns the bytes of the
-    state file and the content of its handle (offsets per key group, or the meta info per state name). Large state also
-    has `write`, which passes the bytes on piece by piece and returns the content of the handle.
+    `encode()` returns the bytes of the state file and the content of its handle (offsets per key group, or the meta
+    info per state name). Large state also has `write`, which passes the bytes on piece by piece and returns the content
+    of the handle.
     """
 
     operator_id: str
-    kind: str
+    kind: SubtaskStateKind
     file_name: str
     encode: Callable[[], tuple[Any, Any]]
     key_group_range: KeyGroupRange | None = None
@@ -59,6 +60,6 @@ class RestoredPart:
     """The bytes behind one state handle; `handle` describes them (see `kit.core.state.handles`)."""
 
     operator_id: str
-    kind: str
+    kind: SubtaskStateKind
     handle: Any
     data: Any

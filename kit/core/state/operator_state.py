@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
+from typing import Any
 
 from kit.core.state.handles import (
     ByteStreamStateHandle,
@@ -21,6 +23,10 @@ from kit.core.state.handles import (
     StateObject,
 )
 from kit.core.state.stream_handles import CompositeStateHandle
+from kit.core.state.subtask_state_kind import CHANNEL_KINDS, KEYED_KINDS, OPERATOR_KINDS, SubtaskStateKind
+
+_KINDS = (*OPERATOR_KINDS, *KEYED_KINDS, *CHANNEL_KINDS)
+_handles_by_kind = attrgetter(*(kind.field for kind in _KINDS))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,21 +53,16 @@ class OperatorSubtaskState(CompositeStateHandle):
 
     def has_state(self) -> bool:
         """Return True if there is any handle."""
-        return any(self._kinds())
+        return any(_handles_by_kind(self))
 
     def handles(self) -> Iterator[StateObject]:
         """Yield every handle, kind by kind."""
-        return chain.from_iterable(self._kinds())
+        return chain.from_iterable(_handles_by_kind(self))
 
-    def _kinds(self) -> tuple[Sequence[StateObject], ...]:
-        return (
-            self.managed_operator_state,
-            self.raw_operator_state,
-            self.managed_keyed_state,
-            self.raw_keyed_state,
-            self.input_channel_state,
-            self.result_subpartition_state,
-        )
+    def of_kind(self, kind: SubtaskStateKind) -> Sequence[Any]:
+        """Return the handles of one kind."""
+        handles: Sequence[Any] = getattr(self, kind.field, ())
+        return handles
 
     @property
     def checkpointed_size(self) -> int:
@@ -74,9 +75,8 @@ class OperatorSubtaskState(CompositeStateHandle):
     def _label(self) -> str:
         if self.finished:
             return "finished"
-        names = ("operator", "raw operator", "keyed", "raw keyed", "input", "output")
-        kinds = zip(names, self._kinds(), strict=True)
-        return ", ".join(f"{len(handles)} {name}" for name, handles in kinds if handles) or "empty"
+        counts = {kind.words: len(self.of_kind(kind)) for kind in _KINDS}
+        return ", ".join(f"{count} {words}" for words, count in counts.items() if count) or "empty"
 
 
 EMPTY_SUBTASK_STATE = OperatorSubtaskState()

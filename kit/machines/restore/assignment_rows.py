@@ -19,6 +19,7 @@ from kit.core.state.handles import (
 )
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.core.state.restored_state import RestoredSubtaskState
+from kit.core.state.subtask_state_kind import KEYED_KINDS, OPERATOR_KINDS
 from kit.machines.restore.channels import ChannelsHandle, unmerged
 from kit.machines.restore.shared_handles import SharedHandles
 
@@ -62,12 +63,8 @@ class _Origins:
         self._subtasks = {
             stream_of(handle): subtask
             for subtask, part in (state.subtask_states if state is not None else {}).items()
-            for handle in (
-                *part.managed_operator_state,
-                *part.raw_operator_state,
-                *part.managed_keyed_state,
-                *part.raw_keyed_state,
-            )
+            for kind in (*OPERATOR_KINDS, *KEYED_KINDS)
+            for handle in part.of_kind(kind)
         }
         self._shared: dict[int, tuple[_Total, frozenset[int]]] = {}
 
@@ -106,11 +103,13 @@ def stream_of(handle: Any) -> object:
 
 
 def _describe(state: OperatorSubtaskState, origins: _Origins) -> list[dict[str, Any]]:
-    keyed = {"keyed": state.managed_keyed_state, "raw keyed": state.raw_keyed_state}
-    operator = {"operator": state.managed_operator_state, "raw operator": state.raw_operator_state}
     return [
-        *(_describe_keyed(kind, handles, origins) for kind, handles in keyed.items() if handles),
-        *(_describe_operator(kind, handles, origins) for kind, handles in operator.items() if handles),
+        *(_describe_keyed(kind.words, state.of_kind(kind), origins) for kind in KEYED_KINDS if state.of_kind(kind)),
+        *(
+            _describe_operator(kind.words, state.of_kind(kind), origins)
+            for kind in OPERATOR_KINDS
+            if state.of_kind(kind)
+        ),
         *_describe_in_flight(state),
     ]
 

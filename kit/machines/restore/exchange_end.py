@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 from kit.core.state.operator_state import OperatorState
@@ -23,6 +22,7 @@ from kit.core.state.rescale_mappings import (
     MappingType,
     RescaleMappings,
 )
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.machines.restore.channels import ChannelsHandle, port_of, redistribute, sort_by_port, unmerged
 from kit.machines.restore.errors import PointwiseRescaleError
 from kit.machines.restore.operator_id_pair import OperatorIDPair
@@ -53,7 +53,7 @@ class ExchangeEnd:
         self.operator = operator
         self.state = state
         self.is_input = is_input
-        self.kind = "input_channel_state" if is_input else "result_subpartition_state"
+        self.kind = SubtaskStateKind.INPUT_CHANNEL if is_input else SubtaskStateKind.RESULT_SUBPARTITION
         self.edges: list[AssignmentEdge] = []
         self.opposite: list[ExchangeEnd] = []
         self.far_is_rescaled: list[bool] = []
@@ -71,7 +71,7 @@ class ExchangeEnd:
     @cached_property
     def ports_with_state(self) -> frozenset[int]:
         """The ports with in-flight data in the checkpoint, at this end."""
-        by_subtask = map(attrgetter(self.kind), self.state.subtask_states.values())
+        by_subtask = (state.of_kind(self.kind) for state in self.state.subtask_states.values())
         return frozenset(map(port_of, unmerged(chain.from_iterable(by_subtask))))
 
     @cached_property
@@ -165,11 +165,10 @@ class ExchangeEnd:
         return PerSubtask(self.vertex.parallelism, lambda i: _descriptor(tuple([make(i) for make in makers])))
 
 
-def handles_by_subtask(state: OperatorState, kind: str) -> list[Any]:
+def handles_by_subtask(state: OperatorState, kind: SubtaskStateKind) -> list[Any]:
     """Return the handles of one kind of each old subtask, none for one that reported nothing."""
-    handles = attrgetter(kind)
     reported = state.subtask_states
-    return [handles(reported[index]) if index in reported else () for index in range(state.parallelism)]
+    return [reported[index].of_kind(kind) if index in reported else () for index in range(state.parallelism)]
 
 
 def _descriptor(ports: tuple[GateOrPartitionRescalingDescriptor, ...]) -> InflightDataRescalingDescriptor:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from kit.core.state.channel_handles import InputStateHandle, OutputStateHandle
 from kit.core.state.handles import KeyedStateHandle, OperatorStreamStateHandle
 from kit.core.state.operator_state import EMPTY_SUBTASK_STATE, OperatorSubtaskState
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 
 T = TypeVar("T")
 Handles = Sequence[T]
@@ -51,10 +52,15 @@ class PrioritizedOperatorSubtaskState:
         """Create it from the assigned `truth` and the `copies` in order of preference, None for a missing one."""
         found = [copy for copy in copies if copy is not None]
         kinds = {
-            kind: order(getattr(truth, kind), [getattr(copy, kind) for copy in found], identity)
+            kind.field: order(truth.of_kind(kind), [copy.of_kind(kind) for copy in found], identity)
             for kind, (order, identity) in _ORDERS.items()
         }
         return cls(**kinds, restored_checkpoint_id=restored_checkpoint_id)
+
+    def of_kind(self, kind: SubtaskStateKind) -> Alternatives[Any]:
+        """Return the alternatives for one kind of state."""
+        alternatives: Alternatives[Any] = getattr(self, kind.field)
+        return alternatives
 
     @property
     def is_restored(self) -> bool:
@@ -93,13 +99,13 @@ def _channels(handle: Any) -> Any:
     return getattr(handle, "info", None) or tuple(part.info for part in handle.contents)
 
 
-_ORDERS: dict[str, tuple[Callable[..., Alternatives[Any]], Callable[[Any], Any]]] = {
-    "managed_operator_state": (_whole, attrgetter("state_name_to_partition_offsets")),
-    "raw_operator_state": (_whole, attrgetter("state_name_to_partition_offsets")),
-    "managed_keyed_state": (_mixed, attrgetter("key_group_range")),
-    "raw_keyed_state": (_mixed, attrgetter("key_group_range")),
-    "input_channel_state": (_whole, _channels),
-    "result_subpartition_state": (_whole, _channels),
+_ORDERS: dict[SubtaskStateKind, tuple[Callable[..., Alternatives[Any]], Callable[[Any], Any]]] = {
+    SubtaskStateKind.MANAGED_OPERATOR: (_whole, attrgetter("state_name_to_partition_offsets")),
+    SubtaskStateKind.RAW_OPERATOR: (_whole, attrgetter("state_name_to_partition_offsets")),
+    SubtaskStateKind.MANAGED_KEYED: (_mixed, attrgetter("key_group_range")),
+    SubtaskStateKind.RAW_KEYED: (_mixed, attrgetter("key_group_range")),
+    SubtaskStateKind.INPUT_CHANNEL: (_whole, _channels),
+    SubtaskStateKind.RESULT_SUBPARTITION: (_whole, _channels),
 }
 """For each kind, the function that orders the alternatives, and the identity of a handle."""
 

@@ -12,13 +12,13 @@ finished, or has in-flight data at the other end of one of its exchanges.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 from kit.core.protocol.tasks import TaskRestore
 from kit.core.state.operator_state import FINISHED_ON_RESTORE, OperatorState, TaskStateSnapshot
 from kit.core.state.rescale_mappings import NO_RESCALE
 from kit.core.state.restored_state import NOTHING_RESTORED, RestoredSubtaskState
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.machines.restore.channels import has_buffers
 from kit.machines.restore.errors import (
     ChainedChannelStateError,
@@ -149,10 +149,10 @@ def _deal_out(assignment: TaskStateAssignment, repartition: Repartition) -> None
     for operator_id, state in assignment.states.items():
         try:
             assignment.assigned[operator_id] = AssignedOperator(
-                managed_operator=_repartitioned(state, "managed_operator_state", new, repartition),
-                raw_operator=_repartitioned(state, "raw_operator_state", new, repartition),
-                managed_keyed=_redistributed(state, "managed_keyed_state", new, assignment.max_parallelism),
-                raw_keyed=_redistributed(state, "raw_keyed_state", new, assignment.max_parallelism),
+                managed_operator=_repartitioned(state, SubtaskStateKind.MANAGED_OPERATOR, new, repartition),
+                raw_operator=_repartitioned(state, SubtaskStateKind.RAW_OPERATOR, new, repartition),
+                managed_keyed=_redistributed(state, SubtaskStateKind.MANAGED_KEYED, new, assignment.max_parallelism),
+                raw_keyed=_redistributed(state, SubtaskStateKind.RAW_KEYED, new, assignment.max_parallelism),
             )
         except RepartitionError as error:
             raise error.about(described(state, assignment.operator(operator_id))) from None
@@ -163,14 +163,14 @@ def _deal_out(assignment: TaskStateAssignment, repartition: Repartition) -> None
 
 
 def _repartitioned(
-    state: OperatorState, kind: str, parallelism: int, repartition: Repartition
+    state: OperatorState, kind: SubtaskStateKind, parallelism: int, repartition: Repartition
 ) -> Sequence[Handles] | None:
     handles = handles_by_subtask(state, kind)
     return repartition(handles, state.parallelism, parallelism) if any(handles) else None
 
 
 def _redistributed(
-    state: OperatorState, kind: str, parallelism: int, max_parallelism: int
+    state: OperatorState, kind: SubtaskStateKind, parallelism: int, max_parallelism: int
 ) -> Sequence[KeyedHandles] | None:
     handles = handles_by_subtask(state, kind)
     if not any(handles):
@@ -180,12 +180,11 @@ def _redistributed(
 
 def _check_not_chained(assignment: TaskStateAssignment, end: ExchangeEnd) -> None:
     """Raise ChainedChannelStateError if an operator inside the chain has in-flight data."""
-    handles = attrgetter(end.kind)
     unexpected = [
         operator_id
         for operator_id, state in assignment.states.items()
         if operator_id != end.operator.generated_id
-        and any(has_buffers(handles(subtask)) for subtask in state.subtask_states.values())
+        and any(has_buffers(subtask.of_kind(end.kind)) for subtask in state.subtask_states.values())
     ]
     if unexpected:
         named = ", ".join(assignment.operator(operator_id).label for operator_id in unexpected)

@@ -31,6 +31,7 @@ from kit.core.protocol.words import Word
 from kit.core.state.errors import StateRestoreError
 from kit.core.state.file_names import state_file_name
 from kit.core.state.handles import KeyGroupRange
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.machines.task.task_outputs import TaskOutputs
 from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.operator_store import OperatorStateStore
@@ -45,11 +46,6 @@ from kit.stream.operators.sources.source_operator import SourceOperator
 from kit.stream.operators.spec import UserFunctionError
 from kit.stream.operators.watermarks import TimestampsAndWatermarksOperator
 from kit.stream.operators.windows.late_rows import LateCount
-
-MANAGED_KEYED = "managed_keyed"
-MANAGED_OPERATOR = "managed_operator"
-RAW_KEYED = "raw_keyed"
-RAW_OPERATOR = "raw_operator"
 
 
 class ChainOwner(Protocol):
@@ -326,21 +322,21 @@ class ChainLink:
         Raises StateRestoreError if there is raw state that the operator does not read: no later checkpoint would
         contain it.
         """
-        of_kind: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
+        of_kind: dict[SubtaskStateKind, list[tuple[Any, Any]]] = defaultdict(list)
         for part in parts:
             of_kind[part.kind].append((part.handle, part.data))
-        if of_kind[MANAGED_OPERATOR]:
-            self.operator_state.restore(of_kind[MANAGED_OPERATOR])
-        if of_kind[MANAGED_KEYED]:
-            self.keyed_state.restore(of_kind[MANAGED_KEYED])
-        self.raw_inputs.give("keyed", of_kind[RAW_KEYED])
-        self.raw_inputs.give("operator", of_kind[RAW_OPERATOR])
+        if of_kind[SubtaskStateKind.MANAGED_OPERATOR]:
+            self.operator_state.restore(of_kind[SubtaskStateKind.MANAGED_OPERATOR])
+        if of_kind[SubtaskStateKind.MANAGED_KEYED]:
+            self.keyed_state.restore(of_kind[SubtaskStateKind.MANAGED_KEYED])
+        for kind in (SubtaskStateKind.RAW_KEYED, SubtaskStateKind.RAW_OPERATOR):
+            self.raw_inputs.give(kind, of_kind[kind])
         self.operator.initialize_state()
         for kind, size in self.raw_inputs.unread.items():
             raise StateRestoreError(
-                f"{self.display_name} was given {size} B of raw {kind} state of checkpoint "
+                f"{self.display_name} was given {size} B of {kind.words} state of checkpoint "
                 f"{self.restored_checkpoint_id}, and did not ask for it: have initialize_state read "
-                f"context.raw_{kind}_state_inputs, or give the operator another uid and allow_non_restored_state"
+                f"context.{kind.field}_inputs, or give the operator another uid and allow_non_restored_state"
             )
         self.raw_inputs.close()
 
@@ -356,14 +352,12 @@ class ChainLink:
         parts: list[SnapshotPart] = []
         operator_snapshot = self.operator_state.snapshot()
         if operator_snapshot is not None:
-            parts.append(self._part(MANAGED_OPERATOR, checkpoint_id, operator_snapshot.encode))
+            parts.append(self._part(SubtaskStateKind.MANAGED_OPERATOR, checkpoint_id, operator_snapshot.encode))
         keyed_snapshot = None if self._keyed is None else self._keyed.snapshot()
         if keyed_snapshot is not None:
             write = keyed_snapshot.write if keyed_snapshot.is_large else None
-            parts.append(self._part(MANAGED_KEYED, checkpoint_id, keyed_snapshot.encode, write))
-        for kind, raw in zip((RAW_KEYED, RAW_OPERATOR), self.raw_outputs.take(), strict=True):
-            if raw is not None:
-                parts.append(self._part(kind, checkpoint_id, raw.encode))
+            parts.append(self._part(SubtaskStateKind.MANAGED_KEYED, checkpoint_id, keyed_snapshot.encode, write))
+        parts += (self._part(kind, checkpoint_id, raw.encode) for kind, raw in self.raw_outputs.take().items())
         return parts, self._staged
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -426,7 +420,7 @@ class ChainLink:
                 self._keyed.close()
 
     def _part(
-        self, kind: str, checkpoint_id: int, encode: Callable[[], tuple[Any, Any]], write: Any = None
+        self, kind: SubtaskStateKind, checkpoint_id: int, encode: Callable[[], tuple[Any, Any]], write: Any = None
     ) -> SnapshotPart:
         name = state_file_name(self.operator_id, self.subtask, checkpoint_id, kind)
         return SnapshotPart(self.operator_id, kind, name, encode, self.key_group_range, write)

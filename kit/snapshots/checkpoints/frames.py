@@ -21,6 +21,7 @@ from kit.core.state.handles import (
     StateObject,
 )
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.snapshots.checkpoints.naming import label
 from kit.snapshots.checkpoints.state_bytes import NOT_LOOKED_AT, OutsideError, StateBytes
 from kit.snapshots.leaf_streams import streams_of
@@ -29,20 +30,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KINDS = {
-    "keyed": "managed_keyed_state",
-    "raw_keyed": "raw_keyed_state",
-    "operator": "managed_operator_state",
-    "raw_operator": "raw_operator_state",
-    "input_channel": "input_channel_state",
-    "output_channel": "result_subpartition_state",
+    "keyed": SubtaskStateKind.MANAGED_KEYED,
+    "raw_keyed": SubtaskStateKind.RAW_KEYED,
+    "operator": SubtaskStateKind.MANAGED_OPERATOR,
+    "raw_operator": SubtaskStateKind.RAW_OPERATOR,
+    "input_channel": SubtaskStateKind.INPUT_CHANNEL,
+    "output_channel": SubtaskStateKind.RESULT_SUBPARTITION,
 }
 """The kinds of state that a subtask may have, by the name in the tables."""
 
 
 def _handles(state: OperatorSubtaskState) -> Iterator[tuple[str, StateObject]]:
-    for kind, name in KINDS.items():
-        for handle in getattr(state, name):
-            yield kind, handle
+    for name, kind in KINDS.items():
+        for handle in state.of_kind(kind):
+            yield name, handle
 
 
 def _sizes(state: OperatorSubtaskState) -> dict[str, int]:

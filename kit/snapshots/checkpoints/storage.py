@@ -72,8 +72,8 @@ class Storage:
         called = label(operator)
         of_kind: Counter[str] = Counter()
         for state in operator.subtask_states.values():
-            for kind, name in frames.KINDS.items():
-                of_kind[kind] += sum(each.state_size for each in getattr(state, name))
+            for name, kind in frames.KINDS.items():
+                of_kind[name] += sum(each.state_size for each in state.of_kind(kind))
         keyed = of_kind["keyed"] + of_kind["raw_keyed"]
         once = _counted_once(operator)
         try:
@@ -87,9 +87,9 @@ class Storage:
         if left > 0:
             yield called, rest, "keyed", None, round(left * once)
         yield from ((called, *row) for row in _list_states(operator, of_kind["operator"]))
-        for kind in ("raw_operator", "input_channel", "output_channel"):
-            if of_kind[kind]:
-                yield called, "", kind.replace("_", " "), None, of_kind[kind]
+        for name in ("raw_operator", "input_channel", "output_channel"):
+            if of_kind[name]:
+                yield called, "", name.replace("_", " "), None, of_kind[name]
         if operator.coordinator_state is not None:
             yield called, "", "coordinator", None, operator.coordinator_state.state_size
 

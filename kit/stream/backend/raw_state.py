@@ -31,6 +31,7 @@ from kit.core.state.handles import (
     OperatorStreamStateHandle,
     StateMetaInfo,
 )
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 
 DEFAULT_OPERATOR_STATE_NAME = "_default_"
 """The name of raw operator state's partitions in a handle."""
@@ -172,11 +173,15 @@ class RawStateOutputs:
             self._operator_output = RawOperatorStateOutput()
         return self._operator_output
 
-    def take(self) -> tuple[RawStateSnapshot | None, RawStateSnapshot | None]:
+    def take(self) -> dict[SubtaskStateKind, RawStateSnapshot]:
         """Return what was written as keyed and as operator state; the next checkpoint starts from scratch."""
         keyed, self._keyed = self._keyed, None
         operator, self._operator_output = self._operator_output, None
-        return None if keyed is None else keyed.taken(), None if operator is None else operator.taken()
+        taken = {
+            SubtaskStateKind.RAW_KEYED: None if keyed is None else keyed.taken(),
+            SubtaskStateKind.RAW_OPERATOR: None if operator is None else operator.taken(),
+        }
+        return {kind: raw for kind, raw in taken.items() if raw is not None}
 
     def __repr__(self) -> str:
         return f"RawStateOutputs({self._operator})"
@@ -236,11 +241,11 @@ class RawStateInputs:
         """Initialize with the subtask's `key_groups`, None if the operator has no key."""
         self._operator = operator
         self._key_groups = key_groups
-        self._given: dict[str, list[tuple[Any, Any]]] = {}
-        self._asked: set[str] = set()
+        self._given: dict[SubtaskStateKind, list[tuple[Any, Any]]] = {}
+        self._asked: set[SubtaskStateKind] = set()
 
-    def give(self, kind: str, parts: Iterable[tuple[Any, Any]]) -> None:
-        """Add handles of this kind ("keyed" or "operator") with the bytes of their files."""
+    def give(self, kind: SubtaskStateKind, parts: Iterable[tuple[Any, Any]]) -> None:
+        """Add handles of raw keyed or raw operator state with the bytes of their files."""
         self._given.setdefault(kind, []).extend(parts)
 
     @property
@@ -250,19 +255,19 @@ class RawStateInputs:
         Raises StateError without a key.
         """
         mine = _keyed(self._operator, self._key_groups)
-        return _key_groups_of(self._asked_for("keyed"), mine)
+        return _key_groups_of(self._asked_for(SubtaskStateKind.RAW_KEYED), mine)
 
     @property
     def operator(self) -> Iterator[RawStateStream]:
         """One stream per partition that was assigned to this subtask (`getRawOperatorStateInputs`)."""
-        return _partitions_of(self._asked_for("operator"))
+        return _partitions_of(self._asked_for(SubtaskStateKind.RAW_OPERATOR))
 
-    def _asked_for(self, kind: str) -> list[tuple[Any, Any]]:
+    def _asked_for(self, kind: SubtaskStateKind) -> list[tuple[Any, Any]]:
         self._asked.add(kind)
         return self._given.get(kind, [])
 
     @property
-    def unread(self) -> dict[str, int]:
+    def unread(self) -> dict[SubtaskStateKind, int]:
         """The number of bytes of each kind that were not requested."""
         parts = {kind: given for kind, given in self._given.items() if given and kind not in self._asked}
         return {kind: sum(handle.state_size for handle, _ in given) for kind, given in parts.items()}

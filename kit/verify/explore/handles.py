@@ -13,15 +13,16 @@ from typing import Any
 
 from kit.core.state.handles import KeyGroupsStateHandle, OperatorStreamStateHandle, RelativeFileStateHandle
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.core.state.subtask_state_kind import KEYED_KINDS, OPERATOR_KINDS
 
 Handles = dict[str, Any]
 """The original handle of each file, by its path."""
-KINDS = ("managed_operator_state", "raw_operator_state", "managed_keyed_state", "raw_keyed_state")
+KINDS = (*OPERATOR_KINDS, *KEYED_KINDS)
 
 
 def handles_by_path(state: TaskStateSnapshot) -> Handles:
     """Return the handles of a snapshot that are files of their own."""
-    found = [handle for each in state.subtask_states.values() for kind in KINDS for handle in getattr(each, kind)]
+    found = [handle for each in state.subtask_states.values() for kind in KINDS for handle in each.of_kind(kind)]
     return {handle.delegate.path: handle for handle in found if _is_file(handle)}
 
 
@@ -43,7 +44,7 @@ def unveiled(state: TaskStateSnapshot, handles: Handles) -> TaskStateSnapshot:
 def _with_handles(state: TaskStateSnapshot, change: Callable[[Any], Any]) -> TaskStateSnapshot:
     changed: dict[str, OperatorSubtaskState] = {}
     for operator, each in state.subtask_states.items():
-        kinds = {kind: tuple(change(handle) for handle in getattr(each, kind)) for kind in KINDS}
+        kinds = {kind.field: tuple(change(handle) for handle in each.of_kind(kind)) for kind in KINDS}
         changed[operator] = replace(each, **kinds)  # type: ignore[arg-type]
     return replace(state, subtask_states=changed)
 

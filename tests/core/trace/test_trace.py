@@ -22,6 +22,7 @@ from kit.core.protocol.notes import Note
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
 from kit.core.protocol.words import Machine, Word, handles
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.core.trace.trace import Trace, TraceRecord
 
 BATCH = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
@@ -218,8 +219,8 @@ def test_what_a_word_holds_is_not_kept(detailed: bool) -> None:
             return b"", ()
 
     trace, relay, state = Trace(detailed=detailed), Relay("a"), State()
-    part = SnapshotPart("op", "managed_keyed", "op-0", state.encode)
-    restored = RestoredPart("op", "managed_keyed", None, pa.array([1, 2, 3]))
+    part = SnapshotPart("op", SubtaskStateKind.MANAGED_KEYED, "op-0", state.encode)
+    restored = RestoredPart("op", SubtaskStateKind.MANAGED_KEYED, None, pa.array([1, 2, 3]))
     written, data, sent = weakref.ref(state), weakref.ref(restored.data), Buffer(BATCH.slice(1))
     batch = weakref.ref(sent.batch)
     told(

@@ -27,6 +27,7 @@ from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.snapshots import Effect, SnapshotPart
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Envelope, Word
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_storage
@@ -141,7 +142,7 @@ def test_a_barrier_goes_out_before_the_snapshot_is_written(bench: Bench, tmp_pat
 
 def test_a_snapshot_given_up_before_or_while_it_is_written_leaves_no_file(bench: Bench, tmp_path: Path) -> None:
     task = bench.host.tasks["totals/0"]
-    part = SnapshotPart("0" * 32, "managed_operator", "state", lambda: (b"x" * 100_000, {}))
+    part = SnapshotPart("0" * 32, SubtaskStateKind.MANAGED_OPERATOR, "state", lambda: (b"x" * 100_000, {}))
     for early in (True, False):
         cancel = CancelSnapshot(checkpoint_id=early)
 
@@ -150,7 +151,7 @@ def test_a_snapshot_given_up_before_or_while_it_is_written_leaves_no_file(bench:
                 bench.host._stop_work(task, cancel, "")  # noqa: B023
             return part.encode()
 
-        slow = SnapshotPart("0" * 32, "managed_operator", "state", encode)
+        slow = SnapshotPart("0" * 32, SubtaskStateKind.MANAGED_OPERATOR, "state", encode)
         command = WriteSnapshot(
             checkpoint_id=early, location=str(tmp_path / "chk"), subtask=0, parts=(slow,), effects=()
         )
@@ -167,7 +168,9 @@ def test_large_state_is_written_piece_by_piece(bench: Bench, tmp_path: Path) -> 
         out(b"y")
         return {}
 
-    part = SnapshotPart("0" * 32, "managed_operator", "state", lambda: pytest.fail("not all at once"), write=write)
+    part = SnapshotPart(
+        "0" * 32, SubtaskStateKind.MANAGED_OPERATOR, "state", lambda: pytest.fail("not all at once"), write=write
+    )
     command = WriteSnapshot(checkpoint_id=1, location=str(tmp_path / "chk"), subtask=0, parts=(part,), effects=())
     bench.host._begin(bench.host.tasks["totals/0"], command, "")
     (written,) = bench.background.work(bench.host)

@@ -15,6 +15,7 @@ from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.snapshots import RestoredPart
 from kit.core.protocol.words import Word
 from kit.core.state.handles import InputChannelInfo, ResultSubpartitionInfo, StateObject
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.task_files import TaskFiles
@@ -137,7 +138,7 @@ class Slot:
             self.writers[name].finish_output(checkpoint_id)
         return self
 
-    def parts(self, kind: str, handles: Iterable[Any]) -> list[RestoredPart]:
+    def parts(self, kind: SubtaskStateKind, handles: Iterable[Any]) -> list[RestoredPart]:
         """Return what a restore reads from these handles."""
         return [RestoredPart("operator", kind, handle, self.storage.read(handle.delegate)) for handle in handles]
 

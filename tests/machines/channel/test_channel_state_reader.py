@@ -32,10 +32,8 @@ from kit.core.state.rescale_mappings import (
     MappingType,
     RescaleMappings,
 )
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.machines.channel.channel_state.channel_state_reader import (
-    INPUT_CHANNEL,
-    RESULT_SUBPARTITION,
-    UPSTREAM_OUTPUT_BUFFER,
     ChannelStateChunkReader,
     SequentialChannelStateReader,
 )
@@ -241,7 +239,11 @@ def a_permuted_file(
         is_input = isinstance(info, InputChannelInfo)
         kind = InputChannelStateHandle if is_input else ResultSubpartitionStateHandle
         handle: Any = kind(0, info, mine, 0, stream)
-        restored.append(RestoredPart("op", INPUT_CHANNEL if is_input else RESULT_SUBPARTITION, handle, data))
+        restored.append(
+            RestoredPart(
+                "op", SubtaskStateKind.INPUT_CHANNEL if is_input else SubtaskStateKind.RESULT_SUBPARTITION, handle, data
+            )
+        )
     inputs = {info: of for info, of in given_.items() if isinstance(info, InputChannelInfo)}
     outputs = {info: of for info, of in given_.items() if isinstance(info, ResultSubpartitionInfo)}
     return restored, inputs, outputs
@@ -271,7 +273,9 @@ def test_a_channel_is_described_once() -> None:
     (part, *_), _, _ = a_permuted_file(1, 2, 0)
     reader = SequentialChannelStateReader([part, part])
     with pytest.raises(StateRestoreError, match="second of its channel"):
-        reader.read_input_data([gate(1)]) if part.kind == INPUT_CHANNEL else reader.read_output_data([Partition(1)])
+        reader.read_input_data([gate(1)]) if part.kind == SubtaskStateKind.INPUT_CHANNEL else reader.read_output_data(
+            [Partition(1)]
+        )
 
 
 def test_handles_that_were_merged_are_read_like_others() -> None:
@@ -282,13 +286,15 @@ def test_handles_that_were_merged_are_read_like_others() -> None:
     )
     handle = MergedInputChannelStateHandle(3, contents, 0, ByteStreamStateHandle("s", data.to_pybytes()))
     channels = gate(2)
-    SequentialChannelStateReader([RestoredPart("op", INPUT_CHANNEL, handle, data)]).read_input_data([channels])
+    SequentialChannelStateReader([RestoredPart("op", SubtaskStateKind.INPUT_CHANNEL, handle, data)]).read_input_data(
+        [channels]
+    )
     assert [data_of(taken(channel)) for channel in channels] == [[[1], [3]], [[2]]]
 
 
 def test_output_that_is_recovered_downstream_comes_after_the_input() -> None:
     parts = []
-    for kind, number in ((UPSTREAM_OUTPUT_BUFFER, 2), (INPUT_CHANNEL, 1)):
+    for kind, number in ((SubtaskStateKind.UPSTREAM_OUTPUT_BUFFER, 2), (SubtaskStateKind.INPUT_CHANNEL, 1)):
         data, offsets = SERIALIZER.encode([buffer(number)])
         stream = ByteStreamStateHandle(kind, data.to_pybytes())
         parts.append(RestoredPart("op", kind, InputChannelStateHandle(0, IN, offsets[:1], 0, stream), data))
@@ -306,7 +312,10 @@ def test_after_a_rescale_every_channel_that_took_over_gets_the_buffers() -> None
     stream = ByteStreamStateHandle("s", data.to_pybytes())
     inputs = [
         RestoredPart(
-            "op", INPUT_CHANNEL, InputChannelStateHandle(1, InputChannelInfo(0, n), (offsets[n],), 0, stream), data
+            "op",
+            SubtaskStateKind.INPUT_CHANNEL,
+            InputChannelStateHandle(1, InputChannelInfo(0, n), (offsets[n],), 0, stream),
+            data,
         )
         for n in range(3)
     ]
@@ -318,7 +327,7 @@ def test_after_a_rescale_every_channel_that_took_over_gets_the_buffers() -> None
     outputs = [
         RestoredPart(
             "op",
-            RESULT_SUBPARTITION,
+            SubtaskStateKind.RESULT_SUBPARTITION,
             ResultSubpartitionStateHandle(1, ResultSubpartitionInfo(0, n), (offsets[n],), 0, stream),
             data,
         )
@@ -364,7 +373,9 @@ def test_whatever_was_in_flight_comes_back_in_order(writes: list[Any], threshold
     for task, writer in slot.writers.items():
         result = writer.take_result(1)
         assert result.error is None
-        parts = slot.parts(INPUT_CHANNEL, result.input_handles) + slot.parts(RESULT_SUBPARTITION, result.output_handles)
+        parts = slot.parts(SubtaskStateKind.INPUT_CHANNEL, result.input_handles) + slot.parts(
+            SubtaskStateKind.RESULT_SUBPARTITION, result.output_handles
+        )
         reader = SequentialChannelStateReader(parts)
         gates, partitions = [gate(2, 0), gate(2, 1)], [Partition(2), Partition(2)]
         reader.read_input_data(gates)

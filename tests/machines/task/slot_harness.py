@@ -26,9 +26,9 @@ from kit.core.protocol.snapshots import RestoredPart
 from kit.core.protocol.tasks import TaskRestore
 from kit.core.protocol.words import Word
 from kit.core.state.operator_state import OperatorSubtaskState
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.storage import CheckpointStorage
 from kit.files.task_files import TaskFiles
-from kit.machines.channel.channel_state.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
 from kit.stream.api.environment import StreamEnvironment
 from tests.machines.channel.channel_state import read_back
@@ -166,7 +166,7 @@ class SlotHarness(TaskHarness):
         return {
             side: [read_back(RestoredPart("", kind, handle, self.storage.read(handle.delegate))) for handle in handles]
             for side, kind, handles in (
-                ("in", INPUT_CHANNEL, state.input_channel_state),
-                ("out", RESULT_SUBPARTITION, state.result_subpartition_state),
+                ("in", SubtaskStateKind.INPUT_CHANNEL, state.input_channel_state),
+                ("out", SubtaskStateKind.RESULT_SUBPARTITION, state.result_subpartition_state),
             )
         }

@@ -13,6 +13,7 @@ from kit.core.state.errors import StateError
 from kit.core.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle
 from kit.core.state.key_groups import key_group_range_for_operator_index
 from kit.core.state.operator_state import OperatorState
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.machines.restore.keyed import redistribute_keyed
 from kit.machines.restore.repartition import repartition_state
 from kit.stream.backend.raw_state import RawStateInputs, RawStateOutputs
@@ -70,8 +71,8 @@ def test_raw_state_that_flink_wrote_is_read_at_any_parallelism(name: str, parall
     groups, partitions = [], []
     for subtask in range(parallelism):
         inputs = RawStateInputs("raw", ranges[subtask])
-        inputs.give("keyed", [(handle, content(name, handle)) for handle in keyed[subtask]])
-        inputs.give("operator", [(handle, content(name, handle)) for handle in listed[subtask]])
+        inputs.give(SubtaskStateKind.RAW_KEYED, [(handle, content(name, handle)) for handle in keyed[subtask]])
+        inputs.give(SubtaskStateKind.RAW_OPERATOR, [(handle, content(name, handle)) for handle in listed[subtask]])
         for key_group, stream in inputs.keyed:
             assert key_group in ranges[subtask]
             assert struct.unpack(">i", stream.read(4) or b"") == (key_group,)
@@ -94,19 +95,17 @@ def test_the_same_raw_state_makes_the_same_file_and_offsets_as_flinks(name: str)
             if key_group % 3 == 0:
                 outputs.keyed.start_new_key_group(key_group)
                 outputs.keyed.write(struct.pack(">i", key_group) + utf(f"raw-kg-{key_group}"))
-        keyed, _ = outputs.take()
-        assert keyed is not None
+        keyed = outputs.take()[SubtaskStateKind.RAW_KEYED]
         assert keyed.encode() == (content(name, handle), handle.offsets)
     for subtask in state.subtask_states.values():
         for listed in subtask.raw_operator_state:
             inputs = RawStateInputs("raw", None)
-            inputs.give("operator", [(listed, content(name, listed))])
+            inputs.give(SubtaskStateKind.RAW_OPERATOR, [(listed, content(name, listed))])
             outputs = RawStateOutputs("raw", None)
             for stream in inputs.operator:
                 outputs.operator.start_new_partition()
                 outputs.operator.write(utf(read_utf(stream)))
-            _, operator = outputs.take()
-            assert operator is not None
+            operator = outputs.take()[SubtaskStateKind.RAW_OPERATOR]
             assert operator.encode() == (content(name, listed), dict(listed.state_name_to_partition_offsets))
 
 
@@ -127,22 +126,20 @@ def test_what_nobody_could_read_again_is_refused() -> None:
 
 def test_an_output_is_a_binary_file_and_closing_it_is_left_to_the_checkpoint() -> None:
     outputs = RawStateOutputs("raw", None)
-    assert outputs.take() == (None, None)
+    assert outputs.take() == {}
     with outputs.operator as out:
         out.write(b"first")
     out.start_new_partition()
     out.writelines([b"second\n", b"third"])
-    _, taken = outputs.take()
-    assert taken is not None
-    data, where = taken.encode()
+    data, where = outputs.take()[SubtaskStateKind.RAW_OPERATOR].encode()
     assert (data, where["_default_"].offsets) == (b"firstsecond\nthird", (0, 5))
-    assert outputs.take() == (None, None)
+    assert outputs.take() == {}
 
 
 def test_an_input_is_a_binary_file_from_its_part_on() -> None:
     handle = KeyGroupsStateHandle(KeyGroupRange(2, 4), (0, -1, 4), ByteStreamStateHandle("raw", b""))
     inputs = RawStateInputs("raw", KeyGroupRange(3, 9))
-    inputs.give("keyed", [(handle, b"none" + b"line\nmore")])
+    inputs.give(SubtaskStateKind.RAW_KEYED, [(handle, b"none" + b"line\nmore")])
     assert inputs.unread
     ((key_group, stream),) = inputs.keyed
     assert (key_group, stream.readline(), stream.tell(), stream.read()) == (4, b"line\n", 5, b"more")

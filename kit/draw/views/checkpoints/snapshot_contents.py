@@ -17,6 +17,7 @@ import pandas as pd
 
 from kit.core.markup import Markup
 from kit.core.metadata.sections import OPERATOR
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
@@ -69,12 +70,6 @@ LOOKS = {
     SHARED: "shared",
     PRIVATE: "private",
     HEADER: "header",
-}
-_PARTS = {
-    "managed_keyed": KEYED,
-    "managed_operator": "operator state",
-    "raw_keyed": RAW_KEYED,
-    "raw_operator": RAW_OPERATOR,
 }
 
 
@@ -352,7 +347,9 @@ def _unwritten(snapshot: Snapshot) -> Iterator[_Bar]:
     for task, part in snapshot.tasks.items():
         if part.copied_ms is not None and part.written_ms is None:
             for _, kind, name in part.parts:
-                yield _Bar(f"{task}: {_PARTS.get(kind, kind)}", name, 0, (), "copied, being written", written=False)
+                yield _Bar(
+                    f"{task}: {SubtaskStateKind(kind).words} state", name, 0, (), "copied, being written", written=False
+                )
 
 
 def _folded(bars: Sequence[_Bar]) -> list[_Bar]:

@@ -20,6 +20,7 @@ from kit.core.protocol.snapshots import RestoredPart
 from kit.core.state.errors import StateRestoreError
 from kit.core.state.handles import InputChannelStateHandle, ResultSubpartitionStateHandle, StreamStateHandle
 from kit.core.state.rescale_mappings import NO_RESCALE, InflightDataRescalingDescriptor
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer, Source
 from kit.machines.channel.recovered_state_handlers import (
     InputChannelRecoveredStateHandler,
@@ -27,11 +28,6 @@ from kit.machines.channel.recovered_state_handlers import (
     RecoveringPartition,
     ResultSubpartitionRecoveredStateHandler,
 )
-
-INPUT_CHANNEL = "input_channel"
-RESULT_SUBPARTITION = "result_subpartition"
-UPSTREAM_OUTPUT_BUFFER = "upstream_output_buffer"
-"""The kinds of `RestoredPart` that hold in-flight data."""
 
 InfoT = TypeVar("InfoT")
 InfoT_contra = TypeVar("InfoT_contra", contravariant=True)
@@ -101,7 +97,7 @@ class SequentialChannelStateReader:
         Flink: `readInputData`.
         """
         handler = InputChannelRecoveredStateHandler(gates, self._input_rescaling)
-        for kind in (INPUT_CHANNEL, UPSTREAM_OUTPUT_BUFFER):
+        for kind in (SubtaskStateKind.INPUT_CHANNEL, SubtaskStateKind.UPSTREAM_OUTPUT_BUFFER):
             self._read(kind, handler)
         handler.close()
 
@@ -115,10 +111,10 @@ class SequentialChannelStateReader:
         handler = ResultSubpartitionRecoveredStateHandler(
             partitions, self._output_rescaling, notify_and_block_on_completion=notify_and_block_on_completion
         )
-        self._read(RESULT_SUBPARTITION, handler)
+        self._read(SubtaskStateKind.RESULT_SUBPARTITION, handler)
         handler.close()
 
-    def _read(self, kind: str, handler: RecoveredChannelStateHandler[Any]) -> None:
+    def _read(self, kind: SubtaskStateKind, handler: RecoveredChannelStateHandler[Any]) -> None:
         chunks = ChannelStateChunkReader[Any](self._serializer)
         for data, handles in _by_stream(part for part in self._parts if part.kind == kind):
             try:
