@@ -16,9 +16,8 @@ from typing import Any
 
 from kit.core.protocol.tasks import TaskRestore
 from kit.core.state.operator_state import FINISHED_ON_RESTORE, OperatorState, TaskStateSnapshot
-from kit.core.state.rescale_mappings import NO_RESCALE
 from kit.core.state.restored_state import NOTHING_RESTORED, RestoredSubtaskState
-from kit.core.state.subtask_state_kind import SubtaskStateKind
+from kit.core.state.subtask_state_kind import KEYED_KINDS, OPERATOR_KINDS, SubtaskStateKind
 from kit.machines.restore.channels import has_buffers
 from kit.machines.restore.errors import (
     ChainedChannelStateError,
@@ -37,7 +36,7 @@ from kit.machines.restore.own_repartitioner import Repartition
 from kit.machines.restore.per_subtask import PerSubtask
 from kit.machines.restore.repartition import Handles, repartition_state
 from kit.machines.restore.restored import StateAssignment, VertexParallelism
-from kit.machines.restore.task_state_assignment import AssignedOperator, TaskStateAssignment
+from kit.machines.restore.task_state_assignment import TaskStateAssignment
 from kit.machines.restore.topology import AssignmentEdge, AssignmentVertex
 
 
@@ -148,12 +147,10 @@ def _deal_out(assignment: TaskStateAssignment, repartition: Repartition) -> None
     new = assignment.vertex.parallelism
     for operator_id, state in assignment.states.items():
         try:
-            assignment.assigned[operator_id] = AssignedOperator(
-                managed_operator=_repartitioned(state, SubtaskStateKind.MANAGED_OPERATOR, new, repartition),
-                raw_operator=_repartitioned(state, SubtaskStateKind.RAW_OPERATOR, new, repartition),
-                managed_keyed=_redistributed(state, SubtaskStateKind.MANAGED_KEYED, new, assignment.max_parallelism),
-                raw_keyed=_redistributed(state, SubtaskStateKind.RAW_KEYED, new, assignment.max_parallelism),
-            )
+            assignment.assigned[operator_id] = {
+                **_repartitioned(state, new, repartition),
+                **_redistributed(state, new, assignment.max_parallelism),
+            }
         except RepartitionError as error:
             raise error.about(described(state, assignment.operator(operator_id))) from None
     for end in (assignment.inputs, assignment.outputs):
@@ -163,19 +160,22 @@ def _deal_out(assignment: TaskStateAssignment, repartition: Repartition) -> None
 
 
 def _repartitioned(
-    state: OperatorState, kind: SubtaskStateKind, parallelism: int, repartition: Repartition
-) -> Sequence[Handles] | None:
-    handles = handles_by_subtask(state, kind)
-    return repartition(handles, state.parallelism, parallelism) if any(handles) else None
+    state: OperatorState, parallelism: int, repartition: Repartition
+) -> Mapping[SubtaskStateKind, Sequence[Handles]]:
+    """Return the operator state of each new subtask, by kind."""
+    old = {kind: handles_by_subtask(state, kind) for kind in OPERATOR_KINDS}
+    return {kind: repartition(handles, state.parallelism, parallelism) for kind, handles in old.items() if any(handles)}
 
 
 def _redistributed(
-    state: OperatorState, kind: SubtaskStateKind, parallelism: int, max_parallelism: int
-) -> Sequence[KeyedHandles] | None:
-    handles = handles_by_subtask(state, kind)
-    if not any(handles):
-        return None
-    return handles if state.parallelism == parallelism else redistribute_keyed(handles, max_parallelism, parallelism)
+    state: OperatorState, parallelism: int, max_parallelism: int
+) -> Mapping[SubtaskStateKind, Sequence[KeyedHandles]]:
+    """Return the keyed state of each new subtask, by kind."""
+    old = {kind: handles_by_subtask(state, kind) for kind in KEYED_KINDS}
+    old = {kind: handles for kind, handles in old.items() if any(handles)}
+    if state.parallelism == parallelism:
+        return old
+    return {kind: redistribute_keyed(handles, max_parallelism, parallelism) for kind, handles in old.items()}
 
 
 def _check_not_chained(assignment: TaskStateAssignment, end: ExchangeEnd) -> None:
@@ -255,37 +255,26 @@ def _restores(
 def _subtask_states(
     assignment: TaskStateAssignment, pair: OperatorIDPair, recovered: Recovered | None
 ) -> Callable[[int], RestoredSubtaskState]:
-    """Return the function that creates one operator's state for a new subtask.
+    """Return the function that creates one operator's state for a new subtask, from a column for each of its fields.
 
     `recovered` is the output that is recovered downstream, if it is.
     """
-    assigned = assignment.assigned[pair.generated_id]
-    new = assignment.vertex.parallelism
-    inputs = outputs = upstream = input_descriptors = output_descriptors = behind_rescaled = None
-    if pair == assignment.inputs.operator:
-        inputs, input_descriptors = assignment.inputs.channels, assignment.inputs.descriptors
-        received = (recovered or {}).get(assignment.inputs)
-        upstream = [tuple(received.get(subtask, ())) for subtask in range(new)] if received else None
-        gates = assignment.inputs.gates_behind_rescaled
-        behind_rescaled = [gates] * new if gates else None
-    if pair == assignment.outputs.operator:
-        outputs = assignment.outputs.channels if recovered is None else None
-        output_descriptors = assignment.outputs.descriptors
-    columns: list[tuple[Sequence[Any] | None, Any]] = [
-        (assigned.managed_operator, ()),
-        (assigned.raw_operator, ()),
-        (assigned.managed_keyed, ()),
-        (assigned.raw_keyed, ()),
-        (inputs, ()),
-        (outputs, ()),
-        (None, False),
-        (upstream, ()),
-        (input_descriptors, NO_RESCALE),
-        (output_descriptors, NO_RESCALE),
-        (behind_rescaled, frozenset()),
-    ]
-    if not any(column for column, _ in columns):
+    new, inputs, outputs = assignment.vertex.parallelism, assignment.inputs, assignment.outputs
+    columns: dict[str, Sequence[Any] | None] = {}
+    for kind, handles in assignment.assigned[pair.generated_id].items():
+        columns[kind.field] = handles
+    if pair == inputs.operator:
+        received, gates = (recovered or {}).get(inputs), inputs.gates_behind_rescaled
+        columns["input_channel_state"] = inputs.channels
+        columns["upstream_output_buffer_state"] = (
+            [tuple(received.get(subtask, ())) for subtask in range(new)] if received else None
+        )
+        columns["input_rescale_descriptor"] = inputs.descriptors
+        columns["gates_behind_rescaled"] = [gates] * new if gates else None
+    if pair == outputs.operator:
+        columns["result_subpartition_state"] = outputs.channels if recovered is None else None
+        columns["output_rescale_descriptor"] = outputs.descriptors
+    by_field = {field: column for field, column in columns.items() if column is not None}
+    if not by_field:
         return lambda subtask: NOTHING_RESTORED
-    return lambda subtask: RestoredSubtaskState(
-        *[default if column is None else column[subtask] for column, default in columns]
-    )
+    return lambda subtask: RestoredSubtaskState(**{field: column[subtask] for field, column in by_field.items()})

@@ -5,25 +5,15 @@ Follows `TaskStateAssignment`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-from kit.core.state.handles import KeyedStateHandle, OperatorStreamStateHandle
+from kit.core.state.handles import StateObject
 from kit.core.state.operator_state import OperatorState
+from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.machines.restore.errors import FinishedOperatorsError
 from kit.machines.restore.exchange_end import ExchangeEnd
 from kit.machines.restore.operator_id_pair import OperatorIDPair
 from kit.machines.restore.topology import AssignmentVertex
-
-
-@dataclass(slots=True)
-class AssignedOperator:
-    """The assignments of one operator's new subtasks, by kind; None if no subtask gets any."""
-
-    managed_operator: Sequence[Sequence[OperatorStreamStateHandle]] | None = None
-    raw_operator: Sequence[Sequence[OperatorStreamStateHandle]] | None = None
-    managed_keyed: Sequence[Sequence[KeyedStateHandle]] | None = None
-    raw_keyed: Sequence[Sequence[KeyedStateHandle]] | None = None
 
 
 class TaskStateAssignment:
@@ -41,7 +31,8 @@ class TaskStateAssignment:
         self.has_non_finished_state = any(state.subtask_states for state in states.values())
         self.inputs = ExchangeEnd(vertex, head, states[head.generated_id], is_input=True)
         self.outputs = ExchangeEnd(vertex, tail, states[tail.generated_id], is_input=False)
-        self.assigned: dict[str, AssignedOperator] = {}
+        self.assigned: dict[str, Mapping[SubtaskStateKind, Sequence[Sequence[StateObject]]]] = {}
+        """The operator and keyed state of each new subtask, by operator and by kind; kinds without any are absent."""
 
     def operator(self, generated_id: str) -> OperatorIDPair:
         """Return the ids of one of the operators."""
