@@ -123,6 +123,10 @@ class InputChannel:
         self._last_barrier_id = NONE
         self._last_barrier_number = NONE
 
+    def grant(self, credits: int) -> None:
+        """Let the sender send this number of buffers more."""
+        self.credits_granted += credits
+
     # --- what arrives ---------------------------------------------------------------------------------------------
 
     def receive(self, element: Element, cause: str = "") -> None:

@@ -74,7 +74,7 @@ from kit.machines.task.subtask_coordinator import (
     WriteAnswer,
 )
 from kit.machines.task.task_activity import TaskActivity
-from kit.machines.task.task_input import TaskInput
+from kit.machines.task.task_input import TaskInput, create_gates
 from kit.machines.task.task_outputs import TaskOutputs
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.operators.sources.source_operator import SourceOperator
@@ -105,13 +105,13 @@ class StreamTask(Machine):
         self._settings = job.settings
         self.channel_state = ChannelStateWriter(task, self.emit)
         capture = create_capture(job.parts.channel_state_capture, self.channel_state)
-        self.input = TaskInput(graph, vertex, self, self.channel_state, capture)
-        self.inputs = self.input.gates
+        self.inputs = create_gates(graph, vertex, self.channel_state, capture)
         self.outputs = TaskOutputs(graph, vertex, self._send, self._note_waiting, self.channel_state, capture)
         unaligned = job.settings.checkpoint.unaligned
         self.checkpoints = SubtaskCheckpointCoordinator(self, may_hold_channel_state=unaligned)
         own = job.parts.barrier_handler
-        self.barriers = self.input.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self, own)
+        self.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self, own)
+        self.input = TaskInput(vertex, self, self.inputs, self.barriers)
         self.chain = OperatorChain(vertex.vertex, self)
         self._source = self._create_source_loop()
         source = None if self._source is None else self._source.operator
@@ -182,7 +182,7 @@ class StreamTask(Machine):
         self._step(TaskStep.INITIALIZE)
         self._initialization = InitializationMetricsBuilder(self.at)
         for channel in self.inputs:
-            channel.credits_granted = self._settings.channel_credits
+            channel.grant(self._settings.channel_credits)
             self.emit(commands.GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
         self._recovers_channels = message.recovers_channels
         self.lineage = message.lineage or self.lineage

@@ -82,26 +82,24 @@ class InputActions(Protocol):
         """Leave, if the end of this channel was the last thing to wait for."""
 
 
+def create_gates(
+    graph: ExecutionGraph, vertex: ExecutionVertex, writer: InputStateWriter, capture: HeldCapture | None = None
+) -> InputGates:
+    """Create the gates of a task."""
+    senders = [[(number, graph.channel(number).source_task) for number in gate.channels] for gate in vertex.gates]
+    return InputGates(senders, writer, capture)
+
+
 class TaskInput:
-    """All inputs of one task. The task sets `barriers`, its barrier handler."""
+    """All inputs of one task: its `gates`, and `barriers`, the handler of the barriers that arrive there."""
 
     without_effect: ClassVar = frozenset({"_recovered_by", "_taking"})
 
-    barriers: CheckpointBarrierHandler
-
     def __init__(
-        self,
-        graph: ExecutionGraph,
-        vertex: ExecutionVertex,
-        task: InputActions,
-        writer: InputStateWriter,
-        capture: HeldCapture | None = None,
+        self, vertex: ExecutionVertex, task: InputActions, gates: InputGates, barriers: CheckpointBarrierHandler
     ) -> None:
-        self.gates = InputGates(
-            [[(number, graph.channel(number).source_task) for number in gate.channels] for gate in vertex.gates],
-            writer,
-            capture,
-        )
+        self.gates = gates
+        self.barriers = barriers
         self._task = task
         self._input_indexes = tuple(gate.edge.input_index for gate in vertex.gates)
         self._valve = InputWatermarks(
@@ -229,7 +227,7 @@ class TaskInput:
             self._RULES[type(element)](self, channel, element)
 
     def _on_data(self, channel: InputChannel, element: CreditedElement) -> None:
-        channel.credits_granted += 1
+        channel.grant(1)
         self._task.emit(GrantCredit(channel=channel.number, credits=1))
         self.barriers.add_processed_bytes(element.size_bytes)
         self._process(channel, element)

@@ -92,7 +92,7 @@ def test_what_comes_behind_an_aligned_barrier_waits_for_resume() -> None:
 
 def test_a_buffer_takes_a_credit_and_one_too_many_is_an_error() -> None:
     channel = gates().channel(4)
-    channel.credits_granted = 1
+    channel.grant(1)
     channel.receive(buffer())
     assert channel.queued_bytes == BATCH.nbytes
     with pytest.raises(ProtocolError, match="a/0 sent a buffer on channel 4 without a credit"):

@@ -96,7 +96,7 @@ class BarrierHarness:
         self._told = 0
         self.gates = InputGates([[(number, f"in/{number}") for number in range(channels)]], self)
         for channel in self.gates:
-            channel.credits_granted = 1_000_000
+            channel.grant(1_000_000)
         self.handler: CheckpointBarrierHandler = create(self.gates, self, checkpoints_after_tasks_finish=after_finish)
 
     # --- what goes in ---------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ Flink 1.11 has these decisions in `RemoteInputChannel.spillInflightBuffers`, in
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from kit.core.protocol.elements import DataElement, Element
@@ -29,20 +30,56 @@ from kit.stream.settings.parts import Factory, OwnPart, PartError, made
 NAME = "channel_state_capture"
 
 
+class OpenChannels:
+    """The channels of a task to which a capture may add data now."""
+
+    __slots__ = ("_inputs", "_overtaken", "_overtaking")
+
+    def __init__(self) -> None:
+        self._inputs: dict[InputChannelInfo, int] = {}
+        """The checkpoint to which each input channel may add data."""
+        self._overtaking: tuple[int, ResultSubpartitionInfo] | None = None
+        self._overtaken: list[DataElement] = []
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def start(self, checkpoint_id: int, channel: InputChannelInfo) -> None:
+        """Let an input channel add data to this checkpoint."""
+        self._inputs[channel] = checkpoint_id
+
+    def stop(self, checkpoint_id: int, channel: InputChannelInfo) -> None:
+        """End a checkpoint on an input channel; the end of an older one closes nothing."""
+        if self._inputs.get(channel, checkpoint_id + 1) <= checkpoint_id:
+            del self._inputs[channel]
+
+    def takes(self, checkpoint_id: int, channel: InputChannelInfo) -> bool:
+        """Return True if the input channel may add data to this checkpoint."""
+        return self._inputs.get(channel) == checkpoint_id
+
+    @contextmanager
+    def overtaking(self, checkpoint_id: int, subpartition: ResultSubpartitionInfo) -> Iterator[list[DataElement]]:
+        """Let an output add data to this checkpoint within the context, which yields the list of that data."""
+        self._overtaking, self._overtaken = (checkpoint_id, subpartition), []
+        yield self._overtaken
+        self._overtaking = None
+
+    def overtaken(self, checkpoint_id: int, subpartition: ResultSubpartitionInfo) -> list[DataElement] | None:
+        """Return the list that takes data of the output, or None if it may not add to this checkpoint."""
+        return self._overtaken if self._overtaking == (checkpoint_id, subpartition) else None
+
+
 class CaptureWriter:
     """The writer of a capture, which accepts only data, and only for a checkpoint in progress on that channel.
 
     Follows Flink's `ChannelStateWriter`; there data that comes too late fails the checkpoint.
     """
 
-    __slots__ = ("_open", "_overtaken", "_overtaking", "_writer")
+    __slots__ = ("_open", "_writer")
 
-    def __init__(self, writer: InputStateWriter) -> None:
+    def __init__(self, writer: InputStateWriter, open_channels: OpenChannels) -> None:
         self._writer = writer
-        self._open: dict[InputChannelInfo, int] = {}
-        """The checkpoint to which each input channel may add data."""
-        self._overtaking: tuple[int, ResultSubpartitionInfo] | None = None
-        self._overtaken: list[DataElement] = []
+        self._open = open_channels
 
     def add_input_data(self, checkpoint_id: int, channel: InputChannelInfo, buffers: Iterable[DataElement]) -> None:
         """Add this data of an input channel, in this order, to the checkpoint. Flink: `addInputData`.
@@ -50,7 +87,7 @@ class CaptureWriter:
         Raises PartError for anything but data, and if the checkpoint is not in progress on this channel.
         """
         call = f"add_input_data({checkpoint_id}, {channel!r}, ...)"
-        if self._open.get(channel) != checkpoint_id:
+        if not self._open.takes(checkpoint_id, channel):
             raise PartError(
                 f"{NAME} of your own: {call}: checkpoint {checkpoint_id} is not under way on this channel. Expected "
                 "data between checkpoint_started and checkpoint_stopped"
@@ -68,12 +105,13 @@ class CaptureWriter:
         output.
         """
         call = f"add_output_data({checkpoint_id}, {subpartition!r}, ...)"
-        if self._overtaking != (checkpoint_id, subpartition):
+        overtaken = self._open.overtaken(checkpoint_id, subpartition)
+        if overtaken is None:
             raise PartError(
                 f"{NAME} of your own: {call}: the barrier of checkpoint {checkpoint_id} is not leaving this output. "
                 "Expected data of the output that barrier_overtakes was called for"
             )
-        self._overtaken += _data(buffers, call)
+        overtaken += _data(buffers, call)
 
     def __repr__(self) -> str:
         return f"CaptureWriter({len(self._open)} channels open)"
@@ -144,16 +182,16 @@ class OwnCapture(OwnPart):
 class HeldCapture:
     """A user-defined capture as a task's channels call it, with the bounds of each checkpoint tracked."""
 
-    __slots__ = ("_part", "_writer")
+    __slots__ = ("_open", "_part")
 
     def __init__(self, own: Factory, writer: InputStateWriter) -> None:
-        self._writer = CaptureWriter(writer)
+        self._open = OpenChannels()
         contract: Any = ChannelStateCapture
-        self._part: ChannelStateCapture = made(NAME, own, contract, OwnCapture, self._writer)
+        self._part: ChannelStateCapture = made(NAME, own, contract, OwnCapture, CaptureWriter(writer, self._open))
 
     def checkpoint_started(self, checkpoint_id: int, channel: InputChannelInfo, queue: Sequence[Element]) -> None:
         """Start a checkpoint on an input channel."""
-        self._writer._open[channel] = checkpoint_id
+        self._open.start(checkpoint_id, channel)
         self._part.checkpoint_started(checkpoint_id, channel, queue)
 
     def element_received(self, channel: InputChannelInfo, element: Element) -> None:
@@ -161,20 +199,16 @@ class HeldCapture:
         self._part.element_received(channel, element)
 
     def checkpoint_stopped(self, checkpoint_id: int, channel: InputChannelInfo) -> None:
-        """End a checkpoint on an input channel; the end of an older one closes nothing."""
+        """End a checkpoint on an input channel."""
         self._part.checkpoint_stopped(checkpoint_id, channel)
-        if self._writer._open.get(channel, checkpoint_id + 1) <= checkpoint_id:
-            del self._writer._open[channel]
+        self._open.stop(checkpoint_id, channel)
 
     def overtaken(
         self, checkpoint_id: int, subpartition: ResultSubpartitionInfo, queue: Iterable[Element]
     ) -> list[DataElement]:
         """Return the part of an output's queue that belongs to the checkpoint whose barrier leaves ahead of it."""
-        writer = self._writer
-        writer._overtaking, writer._overtaken = (checkpoint_id, subpartition), []
-        self._part.barrier_overtakes(checkpoint_id, subpartition, list(queue))
-        writer._overtaking = None
-        found, writer._overtaken = writer._overtaken, []
+        with self._open.overtaking(checkpoint_id, subpartition) as found:
+            self._part.barrier_overtakes(checkpoint_id, subpartition, list(queue))
         return found
 
     def __repr__(self) -> str:
