@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from kit.course.missions.missions import missions as missions
     from kit.files.disposal import CheckpointInUseError as CheckpointInUseError
     from kit.files.disposal import dispose_savepoint as dispose_savepoint
+    from kit.files.master_hooks import MasterHook as MasterHook
     from kit.glossary import where as where
     from kit.hosts.lab import Lab as Lab
     from kit.hosts.spark import SparkJob as SparkJob
     from kit.hosts.spark import create_session as create_session
     from kit.hosts.spark import running as running
-    from kit.machines.coordinator.master_hooks import MasterHook as MasterHook
     from kit.machines.job.errors import JobEndedError as JobEndedError
     from kit.machines.job.errors import JobFailedError as JobFailedError
     from kit.snapshots.checkpoints import Checkpoint as Checkpoint

@@ -26,6 +26,7 @@ from kit.core.state.errors import StateError
 from kit.core.state.file_names import checkpoint_of
 from kit.files.answers import carry_out
 from kit.files.confinement import check_metadata
+from kit.files.master_hooks import MasterHooks
 from kit.files.output import Output, sinks
 from kit.files.output_checks import (
     begin_new_output,
@@ -38,7 +39,6 @@ from kit.files.state_types import check_state_types
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.files.stores.errors import LeadershipLostError
 from kit.files.stores.stores import CheckpointStore
-from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source_spec import SourceSpec
 

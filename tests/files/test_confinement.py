@@ -21,11 +21,11 @@ from kit.core.state.errors import StateRestoreError
 from kit.core.state.handles import FileStateHandle, KeyGroupsStateHandle, RelativeFileStateHandle
 from kit.files.confinement import OutsidePathError, check_metadata
 from kit.files.job_files import JobFiles
+from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import MemoryStore
 from kit.hosts.spark.job import SparkJob
-from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.errors import JobFailedError
 from kit.stream.connectors import files
 from kit.stream.connectors.part_names import PublishedName, StagedName

@@ -21,13 +21,13 @@ from kit.core.protocol.events import CheckpointIdAllocated, CheckpointsRecovered
 from kit.core.protocol.lineage import Lineage
 from kit.core.state.errors import StorageError
 from kit.files.job_files import JobFiles
+from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.errors import StoreError
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.stores import CheckpointStore, DurableStore, MemoryStore
 from kit.filesystems.memory import MemoryFiles
-from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.connectors.part_names import IN_PROGRESS, staging_directory
 from kit.stream.connectors.sink import Sink
 from tests.files.contract import stored

@@ -21,13 +21,13 @@ from kit.core.protocol.events import RequestSavepoint, StartJob
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import SavepointNotFoundError
 from kit.files.job_files import JobFiles
+from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage, StateFiles
 from kit.files.stores.opening import open_store
 from kit.files.task_files import TaskFiles
 from kit.filesystems.memory import MemoryFiles
 from kit.hosts.spark.edge import SparkOutput
-from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.status import JobStatus
 from kit.stream.connectors import RollingPolicy, files
 from kit.stream.graph.job_graph import JobGraph

@@ -16,13 +16,13 @@ from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Machine, Word
 from kit.core.trace.trace import Trace
 from kit.files.job_files import JobFiles
+from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import MemoryStore
 from kit.files.task_files import TaskFiles
 from kit.filesystems.memory import MemoryFiles
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
-from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus
 from kit.machines.task.stream_task import StreamTask

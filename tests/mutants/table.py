@@ -203,7 +203,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "hooks-by-any-case",
         "of two master hooks whose names differ in case only one gets the other's state",
-        "kit.machines.coordinator.master_hooks:restore_command",
+        "kit.machines.coordinator.restore_point:restore_command",
         "{state.name: state for state in hook_states(states)}",
         "{name: each for each in hook_states(states) for name in hooks if name.lower() == each.name.lower()}",
         BySwarm(job="hooks=2", kinds="kill,stop,driver"),

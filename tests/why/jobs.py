@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kit.files.master_hooks import MasterHook
 from kit.hosts.lab import Lab
 from kit.hosts.lab.world.actions import Action
-from kit.machines.coordinator.master_hooks import MasterHook
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.operators.aggregates import sum_

@@ -12,8 +12,8 @@ from functools import partial
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import letters, reached_in_time, walked
 from kit.course.classroom.searching import orders, searched
+from kit.files.master_hooks import MasterHook
 from kit.hosts.lab.lab import Lab
-from kit.machines.coordinator.master_hooks import MasterHook
 
 
 class Ledger:

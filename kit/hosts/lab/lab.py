@@ -39,6 +39,7 @@ from kit.core.protocol.events import (
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
 from kit.core.protocol.words import Word
 from kit.core.trace.trace import Trace
+from kit.files.master_hooks import MasterHook
 from kit.files.missing_uids import warn_of_missing_uids
 from kit.files.output_checks import output_at_risk
 from kit.hosts.lab.by_words import chosen
@@ -64,7 +65,6 @@ from kit.hosts.lab.world.garbage import garbage_among_new_objects_only
 from kit.hosts.lab.world.keyframes import Keyframes
 from kit.hosts.lab.world.schedulers import Enabled, Random, Scheduler, checked_scheduler
 from kit.hosts.lab.world.world import World
-from kit.machines.coordinator.master_hooks import MasterHook
 from kit.run.metrics import metrics_table, state_bytes_of
 from kit.run.moments.job_state import Moment
 from kit.run.statistics import CheckpointStatistics

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from kit.core.arguments.checks import Choice, no_job, one_of
 from kit.core.protocol.events import StartJob
+from kit.files.master_hooks import MasterHook, MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.output_checks import begin_new_output, check_new_output, free_run_name
 from kit.filesystems.memory import MemoryFiles
 from kit.hosts.lab.errors import LabError, whole_number
 from kit.hosts.lab.recordings.snapshot_on_disk import Before
 from kit.hosts.lab.world.edge import LabEdge
-from kit.machines.coordinator.master_hooks import MasterHook, MasterHooks
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.settings.parts import Parts

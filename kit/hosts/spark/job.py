@@ -51,6 +51,7 @@ from kit.core.protocol.events import (
 from kit.core.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
 from kit.core.protocol.words import Word
 from kit.core.trace.trace import Trace
+from kit.files.master_hooks import MasterHook
 from kit.files.missing_uids import warn_of_missing_uids
 from kit.files.onlooker import in_notebook, progress_is_off
 from kit.files.output_checks import begin_new_output, check_new_output, free_run_name, output_at_risk
@@ -74,7 +75,6 @@ from kit.hosts.spark.signals import end_in_order, keep_jobs_on_interrupt
 from kit.hosts.spark.slot.slot import SlotTicket
 from kit.hosts.spark.started_jobs import StartedJob, remember, started
 from kit.hosts.spark.temporary import remove_directory, temporary_directory
-from kit.machines.coordinator.master_hooks import MasterHook
 from kit.machines.job.errors import JobFailedError
 from kit.run.metrics import metrics_table, state_bytes_of
 from kit.run.statistics import CheckpointStatistics

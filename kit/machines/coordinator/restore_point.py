@@ -16,25 +16,27 @@ Follows `restoreSavepoint` and `restoreLatestCheckpointedStateInternal` of Flink
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from kit.core.metadata import CheckpointMetadata, read_metadata
+from kit.core.metadata import CheckpointMetadata, hook_states, read_metadata
 from kit.core.protocol import commands
 from kit.core.protocol.notes import CheckpointRestored, CheckpointSubsumed
 from kit.core.protocol.properties import CheckpointProperties, RecoveryClaimMode
 from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.core.protocol.words import ProtocolError
-from kit.core.state.operator_state import without_in_flight_data
+from kit.core.state.operator_state import MasterState, without_in_flight_data
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.completed.shared_state_registry import shared_handles
 from kit.machines.coordinator.context import CoordinatorContext
 from kit.machines.coordinator.ledger import CheckpointLedger
-from kit.machines.coordinator.master_hooks import restore_command
 from kit.machines.coordinator.vertex_finished_state_checker import validate_operators_finished_state
 from kit.machines.restore.operator_id_pair import OperatorIDPair
 from kit.machines.restore.topology import AssignmentVertex
+
+NO_HOOK_STATE = 0
+"""The version that is stored with "no state" of a master hook."""
 
 
 class CheckpointRestore:
@@ -224,3 +226,29 @@ class CheckpointRestore:
             return latest
         states = {key: without_in_flight_data(state) for key, state in latest.operator_states.items()}
         return replace(latest, operator_states=states)
+
+
+def restore_command(
+    hooks: Collection[str], checkpoint_id: int, states: Sequence[MasterState], *, allow_unmatched: bool
+) -> commands.RestoreMasterHooks | None:
+    """Assign each state to its hook, and None to the others; return None if there are no states or no hooks.
+
+    Raises ValueError for a state without a hook, unless `allow_unmatched`.
+    """
+    by_name = {state.name: state for state in hook_states(states)}
+    if not by_name or not hooks:
+        return None
+    unmatched = [name for name in by_name if name not in hooks]
+    if unmatched and not allow_unmatched:
+        raise ValueError(
+            f"checkpoint {checkpoint_id} holds state of the master hook(s) {unmatched}, but the job has "
+            f"{list(hooks)}: add them, or allow non-restored state"
+        )
+    matched = [state for state in by_name.values() if state.name in hooks]
+    return commands.RestoreMasterHooks(
+        checkpoint_id=checkpoint_id,
+        states=(
+            *((state.name, state.version, state.data) for state in matched),
+            *((name, NO_HOOK_STATE, None) for name in hooks if name not in by_name),
+        ),
+    )

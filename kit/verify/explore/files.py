@@ -15,11 +15,11 @@ from kit.core.protocol.commands import DiscardState, ReadSplit, ReadState, Remov
 from kit.core.protocol.duties import Command
 from kit.core.protocol.events import SnapshotWritten
 from kit.core.protocol.words import Word
+from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.stores.stores import MemoryStore
 from kit.filesystems.memory import MemoryFiles
 from kit.hosts.lab.world.edge import LabEdge
-from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.graph.job_graph import JobGraph
 from kit.verify.explore.digest import Digester
 from kit.verify.explore.handles import Handles, handles_by_path, unveiled, veiled

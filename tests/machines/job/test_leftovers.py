@@ -8,12 +8,12 @@ from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.core.state.file_names import checkpoint_of, state_file_name
 from kit.core.state.operator_state import OperatorState
 from kit.files.job_files import JobFiles
+from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import MemoryStore
 from kit.filesystems.memory import MemoryFiles
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
-from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.leftovers import Leftovers, remove_orphans
 from tests.machines.coordinator.harness import JOB, Harness, graph
 from tests.machines.coordinator.test_shared_state_registry import incremental

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, StreamEnvironment, sum_
 from kit.core.protocol.events import StartJob
 from kit.files.job_files import JobFiles
+from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.stores import DurableStore
 from kit.filesystems.memory import MemoryFiles
-from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.status import JobStatus
 from kit.stream.graph.job_graph import JobGraph
 from tests.files.third_host import ThirdHost

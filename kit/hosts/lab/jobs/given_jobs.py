@@ -15,13 +15,13 @@ from typing import Any
 
 import pandas as pd
 
+from kit.files.master_hooks import MasterHook
 from kit.files.output import sinks
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.opening import job_graph
 from kit.hosts.lab.world.actions import TakeTurn
 from kit.hosts.lab.world.schedulers import Adversarial
-from kit.machines.coordinator.master_hooks import MasterHook
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 

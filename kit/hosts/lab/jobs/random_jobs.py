@@ -31,9 +31,9 @@ from typing import Any
 import pandas as pd
 
 from kit.core.protocol.properties import RetentionPolicy
+from kit.files.master_hooks import MasterHook
 from kit.hosts.lab.named_hook import named_hooks
 from kit.hosts.lab.random_stages import HEARD, KEYS, LAST_WORDS, RULE, RULES, STAGES, TALLY, drawn_stage, signs, source
-from kit.machines.coordinator.master_hooks import MasterHook
 from kit.stream.api.datastream import DataStream
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectSink

@@ -39,6 +39,7 @@ from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, ProtocolError, Word
 from kit.core.trace.schedule import FAILURES, FROM_OUTSIDE, Handled
 from kit.core.trace.trace import Trace, TraceRecord, keeps_record
+from kit.files.master_hooks import MasterHook
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.failures import for_the_lab
 from kit.hosts.lab.faults.fault import LAB, Fault
@@ -50,7 +51,6 @@ from kit.hosts.lab.world.actions import Action, Group
 from kit.hosts.lab.world.edge import LabEdge
 from kit.hosts.lab.world.world import JOB, World, failure_of
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
-from kit.machines.coordinator.master_hooks import MasterHook
 from kit.machines.task.unknown_task import answer_for_unknown_task
 from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
 from kit.stream.graph.job_graph import JobGraph

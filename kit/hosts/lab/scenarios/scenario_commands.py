@@ -20,6 +20,7 @@ import pandas as pd
 from kit.core.state.errors import StateError
 from kit.core.trace.trace import TraceRecord
 from kit.files.disposal import CheckpointInUseError
+from kit.files.master_hooks import MasterHook
 from kit.hosts.lab.by_words import matching
 from kit.hosts.lab.conditions import record_kinds
 from kit.hosts.lab.errors import MOST_NAMED, LabError, LabWarning, nearest
@@ -36,7 +37,6 @@ from kit.hosts.lab.scenarios.scenario_outcome import in_one_line
 from kit.hosts.lab.scenarios.scenario_views import file_path, requested, show, snapshot_path
 from kit.hosts.lab.scenarios.scenario_writing import fault_of
 from kit.hosts.lab.world.actions import Action, LetTimePass
-from kit.machines.coordinator.master_hooks import MasterHook
 from kit.machines.job.status import JobStatus
 from kit.run.element_kinds import ELEMENTS
 from kit.run.kinds import DETAIL, MILESTONE, PLUMBING

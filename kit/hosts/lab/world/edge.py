@@ -16,6 +16,7 @@ from kit.files.disposal import dispose
 from kit.files.entropy import entropy_of
 from kit.files.job_files import JobFiles
 from kit.files.local_state import LocalState
+from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.output import columns_of_sink, sink_called
 from kit.files.storage import CheckpointStorage
@@ -25,7 +26,6 @@ from kit.files.stores.stores import DurableStore, MemoryStore
 from kit.files.task_files import TaskFiles
 from kit.filesystems.memory import MemoryFiles
 from kit.hosts.lab.errors import LabError, enumerated, said
-from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.graph.job_graph import JobGraph
 
 if TYPE_CHECKING:

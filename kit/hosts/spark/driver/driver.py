@@ -37,6 +37,7 @@ from kit.core.protocol.words import Envelope, Word
 from kit.core.trace.trace import Trace, TraceRecord
 from kit.files.disposal import dispose
 from kit.files.job_files import JobFiles
+from kit.files.master_hooks import MasterHook, MasterHooks
 from kit.files.storage import CheckpointLocation
 from kit.files.stores.opening import open_store
 from kit.hosts.spark.driver.background import Background, HostClock
@@ -53,7 +54,6 @@ from kit.hosts.spark.output_locks import OutputLocks
 from kit.hosts.spark.recording import DRIVER, EventFile, read_schedule
 from kit.hosts.spark.slot.slot import SlotTicket
 from kit.hosts.spark.wire.control import SlotJoined, SlotLeft, SlotMessage
-from kit.machines.coordinator.master_hooks import MasterHook, MasterHooks
 from kit.machines.job.errors import JobEndedError, JobFailedError
 from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus

@@ -1,8 +1,8 @@
 """Master hooks: state outside the job that belongs to its checkpoints.
 
 A hook is triggered when a checkpoint begins and may return a value, which its serializer turns into bytes with a
-version number. On a restore it gets the value back. The coordinator knows the hooks by their identifiers only. The host
-calls them through `MasterHooks`, which turns their results into events.
+version number. On a restore it gets the value back. No machine calls a hook: the coordinator knows the identifiers, and
+a host carries out its commands with `MasterHooks`, which turns the results into events.
 
 Follows Flink's `MasterTriggerRestoreHook` and `MasterHooks`.
 """
@@ -10,18 +10,14 @@ Follows Flink's `MasterTriggerRestoreHook` and `MasterHooks`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from kit.core.metadata import hook_states
 from kit.core.protocol.commands import RestoreMasterHooks, TriggerMasterHook
 from kit.core.protocol.events import MasterHookFailed, MasterHooksReset, MasterHooksRestored, MasterHookTriggered
 from kit.core.protocol.outages import may_pass
-from kit.core.state.operator_state import MasterState
 
 logger = logging.getLogger(__name__)
-NO_STATE = 0
-"""The version that is stored with "no state"."""
 
 
 class MasterStateSerializer(Protocol):
@@ -169,32 +165,6 @@ class MasterHooks:
 
     def __repr__(self) -> str:
         return f"MasterHooks({', '.join(self._hooks)})"
-
-
-def restore_command(
-    hooks: Collection[str], checkpoint_id: int, states: Sequence[MasterState], *, allow_unmatched: bool
-) -> RestoreMasterHooks | None:
-    """Assign each state to its hook, and None to the others; return None if there are no states or no hooks.
-
-    Raises ValueError for a state without a hook, unless `allow_unmatched`.
-    """
-    by_name = {state.name: state for state in hook_states(states)}
-    if not by_name or not hooks:
-        return None
-    unmatched = [name for name in by_name if name not in hooks]
-    if unmatched and not allow_unmatched:
-        raise ValueError(
-            f"checkpoint {checkpoint_id} holds state of the master hook(s) {unmatched}, but the job has "
-            f"{list(hooks)}: add them, or allow non-restored state"
-        )
-    matched = [state for state in by_name.values() if state.name in hooks]
-    return RestoreMasterHooks(
-        checkpoint_id=checkpoint_id,
-        states=(
-            *((state.name, state.version, state.data) for state in matched),
-            *((name, NO_STATE, None) for name in hooks if name not in by_name),
-        ),
-    )
 
 
 def _failed(checkpoint_id: int, identifier: str, what: str, error: Exception) -> MasterHookFailed:

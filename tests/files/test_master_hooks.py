@@ -8,7 +8,7 @@ import pytest
 
 from kit.core.protocol.commands import RestoreMasterHooks, TriggerMasterHook
 from kit.core.protocol.events import MasterHookFailed, MasterHooksRestored, MasterHookTriggered
-from kit.machines.coordinator.master_hooks import MasterHooks
+from kit.files.master_hooks import MasterHooks
 
 
 class Text:
