@@ -1,4 +1,4 @@
-"""The commands `ls`, `show`, `state`, `in-flight`, `doctor`, `course` of `kit`; other modules here have the rest.
+"""The commands `ls`, `show`, `state`, `in-flight`, `doctor` and `course`; other modules of this package have the rest.
 
 Exit codes: 0 for success; 1 if a checkpoint cannot be restored (`ls`, `show`) or the check-up failed; 2 for an invalid
 argument, or if nothing could be read; 3 if a job can be restored, but loses state or repeats rows (`check`). Errors go
@@ -40,9 +40,7 @@ OperatorName = Annotated[str, typer.Argument(help="The operator's uid, its name,
 Limit = Annotated[int, typer.Option(help="Print at most this number of rows; 0 for all.")]
 Uids = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(
-        envvar="KIT_UIDS", help="The job's uids, as in a,b. Tables then name the operators of Flink before 2.0."
-    ),
+    typer.Option(envvar="KIT_UIDS", help="The job's uids, as in a,b. Tables then show them for Flink before 2.0 too."),
 ]
 Follow = Annotated[bool, typer.Option("--follow", help="Read files outside the checkpoint's own directories too.")]
 
@@ -79,10 +77,10 @@ class Table(StrEnum):
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Print an error of the kit in one line, and exit."""
+    """Print an error of the kit in one line, and exit with status 2."""
     try:
         yield
-    except BrokenPipeError:  # what reads the output, such as `head`, has ended
+    except BrokenPipeError:  # the reader of the output, such as `head`, has ended
         raise
     except (StateError, KeyError, OSError, TypeError, ValueError) as error:
         text = error.args[0] if isinstance(error, KeyError) else error
@@ -107,7 +105,7 @@ def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Foll
         for row in frame[frame["problem"] != ""].itertuples():
             typer.echo(f"{row.directory}: {row.problem}")
         _print_orphans(found)
-    if not frame["restorable"].all():  # null, which counts as true, is one that was not looked at
+    if not frame["restorable"].all():  # null counts as true: it was not checked
         raise typer.Exit(NOT_RESTORABLE)
 
 
@@ -168,7 +166,7 @@ def show(
 
 
 def opened(path: str, follow: bool, uids: str | None) -> Checkpoint:
-    """Open a checkpoint, with the uids of an option `Uids`. Raises as `open_checkpoint` does."""
+    """Open a checkpoint with the uids of the option `--uids`. Raises the same errors as `open_checkpoint`."""
     named = [each.strip() for each in (uids or "").split(",") if each.strip()]
     return open_checkpoint(path, follow=follow, uids=named)
 
@@ -198,7 +196,7 @@ def state(
     parquet: Parquet = None,
     follow: Follow = False,
 ) -> None:
-    """Print the values of a state. --json and --parquet write all rows, or those of the key groups given."""
+    """Print the values of a state. --json and --parquet write all rows of the chosen key groups."""
     with errors():
         found = open_checkpoint(path, follow=follow).state(operator, name, key_groups=key_group or None)
         if not for_programs(found, parquet, as_lines=as_lines):
@@ -213,7 +211,7 @@ def in_flight(
     operator: OperatorName,
     record: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="The type of the records, which a checkpoint does not have: Long, Tuple2<Long, String>, ..."),
+        typer.Option(help="The type of the records, which is not in a checkpoint: Long, Tuple2<Long, String>, ..."),
     ] = None,
     limit: Limit = 20,
     as_lines: Json = False,
@@ -240,7 +238,7 @@ def _print_rows(found: Any, title: str, limit: int) -> None:
 def doctor(arguments: Annotated[Optional[list[str]], typer.Argument()] = None) -> None:  # noqa: UP045
     """Check what the kit needs on this machine.
 
-    --lab checks for the lab alone; --start-spark starts Spark too.
+    --lab checks only what the lab needs; --start-spark also starts Spark.
     """
     from kit.checkup import main as check
 

@@ -35,10 +35,10 @@ DeleteKey = typer.Option(
     help="Delete a key from all states of an operator: OPERATOR=KEY; KEY is JSON, or a string (repeatable)."
 )
 SetOffset = typer.Option(
-    help="Let a source continue elsewhere: OPERATOR=SPLIT=OFFSET; Kafka's SPLIT is TOPIC:PARTITION (repeatable)."
+    help="Let a source resume at another offset: OPERATOR=SPLIT=OFFSET; Kafka's SPLIT is TOPIC:PARTITION (repeatable)."
 )
-Relocate = typer.Option(help="Refer to files below NEW that are recorded below OLD: OLD=NEW (repeatable).")
-MaxParallelism = typer.Option(help="Give every key its key group of this maximum parallelism.")
+Relocate = typer.Option(help="Replace OLD with NEW at the start of the files' paths: OLD=NEW (repeatable).")
+MaxParallelism = typer.Option(help="Move every key to its key group for this maximum parallelism.")
 Canonical = typer.Option("--canonical", help="Write all keyed state in the layout that every state backend reads.")
 WithoutInFlight = typer.Option("--without-in-flight", help="Leave out the data in flight of an unaligned checkpoint.")
 NoCopy = typer.Option("--no-copy", help="Refer to files where they are instead of copying them.")
@@ -66,7 +66,7 @@ def edit(
 ) -> None:
     """Change a checkpoint, and write the result as a new savepoint. The old one is never changed.
 
-    States and keys are changed before operators are renamed, so an operator always goes by its old name.
+    States and keys are changed before operators are renamed, so always use an operator's old name.
     """
     with errors():
         plan = opened(path, follow, uids).edit()
@@ -83,8 +83,8 @@ def edit(
         as_json(plan.changes)
         return
     as_table(plan.changes, plan.title)
-    told = "Nothing was written; the savepoint would have" if dry_run else f"Written to {to}:"
-    typer.echo(f"\n{told} {size:,} B of state.")
+    outcome = "Nothing was written; the savepoint would have" if dry_run else f"Written to {to}:"
+    typer.echo(f"\n{outcome} {size:,} B of state.")
 
 
 def _keyed(plan: Edit, drop: Texts, drop_state: Texts, delete_key: Texts, max_parallelism: int | None) -> Edit:
@@ -116,7 +116,7 @@ def _with_offsets(plan: Edit, given: Texts) -> Edit:
 def _pair(option: str, text: str) -> tuple[str, str]:
     old, mark, new = text.partition("=")
     if not (old and mark and new):
-        raise typer.BadParameter(f"{option} {text!r}: expected two texts with = between them")
+        raise typer.BadParameter(f"{option} {text!r}: expected two texts separated by =")
     return old, new
 
 

@@ -1,4 +1,4 @@
-"""The commands `kit check` (will it restore?), `kit diff` (what changed?) and `kit advise` (why is it slow?)."""
+"""The commands `kit check`, `kit diff` and `kit advise`: compatibility, differences, and advice on slow checkpoints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check(
     path: CheckpointPath,
     against: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="A checkpoint of the newer version of the job; without it, the job that took this one."),
+        typer.Option(help="A checkpoint of the newer version of the job; by default, the job that took this one."),
     ] = None,
     uid: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -38,8 +38,8 @@ def check(
         Optional[list[str]],  # noqa: UP045
         typer.Option("--type", help="The type of a state of such an operator: UID/STATE=TYPE (repeatable)."),
     ] = None,
-    parallelism: Annotated[Optional[int], typer.Option(help="The parallelism, instead of the job's.")] = None,  # noqa: UP045
-    max_parallelism: Annotated[Optional[int], typer.Option(help="The maximum, instead of the job's.")] = None,  # noqa: UP045
+    parallelism: Annotated[Optional[int], typer.Option(help="The new parallelism.")] = None,  # noqa: UP045
+    max_parallelism: Annotated[Optional[int], typer.Option(help="The new maximum parallelism.")] = None,  # noqa: UP045
     allow_non_restored_state: Annotated[
         bool, typer.Option("--allow-non-restored-state", help="Drop state that has no operator in the job.")
     ] = False,
@@ -47,8 +47,8 @@ def check(
         Optional[Path],  # noqa: UP045
         typer.Option(help="A JSON file of the offsets in the logs: TOPIC, then PARTITION, then [FIRST, END]."),
     ] = None,
-    age_ms: Annotated[Optional[int], typer.Option(help="The time since the checkpoint.")] = None,  # noqa: UP045
-    transaction_timeout_ms: Annotated[Optional[int], typer.Option(help="The broker's timeout.")] = None,  # noqa: UP045
+    age_ms: Annotated[Optional[int], typer.Option(help="The time since the checkpoint, in ms.")] = None,  # noqa: UP045
+    transaction_timeout_ms: Annotated[Optional[int], typer.Option(help="The broker's timeout, in ms.")] = None,  # noqa: UP045
     files: Annotated[
         bool, typer.Option("--files", help="Check whether the files of sources and sinks exist, without opening them.")
     ] = False,
@@ -125,13 +125,13 @@ def _job(
         return checkpoint.open_other(against)
     if not uids:
         if types:
-            raise typer.BadParameter("give --type only beside --uid, which names the operators of the job")
+            raise typer.BadParameter("--type needs --uid, which names the operators of the job")
         return checkpoint
     job: dict[str, dict[str, object]] = dict(map(_uid, uids))
     for text in types or ():
         uid, state, name = _type(text)
         if uid not in job:
-            raise typer.BadParameter(f"--type {text!r}: there is no --uid {uid}=...")
+            raise typer.BadParameter(f"--type {text!r}: --uid {uid}=... is missing")
         states = job[uid].setdefault("states", {})
         assert isinstance(states, dict)
         states[state] = name
@@ -160,15 +160,15 @@ def advise(
     save: Annotated[Optional[Path], typer.Option(help="Save the answers to this file, to read them elsewhere.")] = None,  # noqa: UP045
     failures_every_s: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option(help="Show the best checkpoint interval instead, for a failure this often (Young, Daly)."),
+        typer.Option(help="Show the best checkpoint interval instead, for one failure in this time (Young, Daly)."),
     ] = None,
-    restart_s: Annotated[float, typer.Option(help="How long a recovery takes, for the best interval.")] = 0.0,
+    restart_s: Annotated[float, typer.Option(help="The duration of a recovery, for the best interval.")] = 0.0,
     as_lines: Json = False,
     parquet: Parquet = None,
 ) -> None:
-    """Say why checkpoints of a job on Flink are slow or fail.
+    """Explain why checkpoints of a job on Flink are slow or fail.
 
-    Exits with 1 if there is something to do.
+    Exits with 1 if there is a remedy.
     """
     with errors():
         answer = advice_on(read_flink(save_flink(job, save) if save is not None else job))
@@ -176,8 +176,8 @@ def advise(
             intervals = answer.intervals(1_000 * failures_every_s, restart_ms=1_000 * restart_s)
             if not for_programs(intervals, parquet, as_lines=as_lines):
                 shares = {name: [f"{share:.2%}" for share in intervals[name]] for name in SHARES}
-                told = f"A checkpoint stops the rows for {answer.cost_ms:,.0f} ms on average; shares of time"
-                as_table(intervals.assign(**shares), told)
+                title = f"A checkpoint stops processing for {answer.cost_ms:,.0f} ms on average; shares of time"
+                as_table(intervals.assign(**shares), title)
             return
     remedies = answer.to_pandas()
     if not for_programs(remedies, parquet, as_lines=as_lines):

@@ -23,14 +23,15 @@ __all__ = ["app", "orphans", "plan", "size"]
 def size(
     path: Path,
     incremental: Annotated[
-        bool, typer.Option("--incremental", help="For several checkpoints: show what incremental ones would save.")
+        bool,
+        typer.Option("--incremental", help="For several checkpoints: show what incremental checkpoints would save."),
     ] = False,
     as_lines: Json = False,
     parquet: Parquet = None,
     uids: Uids = None,
     follow: Follow = False,
 ) -> None:
-    """Show which state has how many bytes.
+    """Show the size of each state.
 
     For a directory of several checkpoints, show how they grow. --incremental compares all their values.
     """
@@ -47,8 +48,8 @@ def size(
         if for_programs(frame, parquet, as_lines=as_lines):
             return
         if isinstance(found, Checkpoints):
-            told = "; an incremental checkpoint writes at least the changed bytes" if incremental else ""
-            as_table(frame, f"{found.title}{told}")
+            note = "; an incremental checkpoint writes at least the changed bytes" if incremental else ""
+            as_table(frame, f"{found.title}{note}")
         else:
             storage = found.storage
             shown = frame.assign(share=[f"{share:.1%}" for share in frame["share"]])
@@ -83,7 +84,7 @@ def orphans(
     A running job writes files that no checkpoint refers to yet: give --older-than a time
     longer than a checkpoint takes.
 
-    Exits with 1 if there are any, and with 2 if a checkpoint cannot be read, because its files are then unknown.
+    Exits with 1 if such files exist, and with 2 if a checkpoint cannot be read, because its files are then unknown.
     """
     with errors():
         found = open_checkpoints(path, follow=follow)
@@ -117,11 +118,11 @@ def _age_ms(text: str) -> int:
 @app.command(epilog="Example: kit plan /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f word-count -p 4 -p 8")
 def plan(
     path: Annotated[str, typer.Argument(help="A checkpoint, or a Parquet file of records or keys.")],
-    name: Annotated[str, typer.Argument(help="The operator's uid, or the column of the file that is the key.")],
+    name: Annotated[str, typer.Argument(help="The operator's uid, or the file's column with the keys.")],
     parallelism: Annotated[list[int], typer.Option("--parallelism", "-p", help="A candidate (repeatable).")],
     max_parallelism: Annotated[
         Optional[list[int]],  # noqa: UP045
-        typer.Option(help="A candidate for the maximum (repeatable); by default the powers of two from 128 on."),
+        typer.Option(help="A candidate for the maximum (repeatable); by default the powers of two from 128."),
     ] = None,
     state: Annotated[Optional[str], typer.Option(help="The state whose keys count; by default the largest.")] = None,  # noqa: UP045
     as_lines: Json = False,

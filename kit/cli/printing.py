@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LONGEST = 60
-"""Longer values are cut in a table; JSON and Parquet contain them in full."""
+"""The maximum length of a value in a table; JSON and Parquet contain longer values in full."""
 WIDEST = 10_000
-"""The characters of a line in a file or a pipe, so that no table is cut there."""
+"""The width of a line in a file or a pipe, so that no table is truncated there."""
 MOST_ROWS = 40
 
 

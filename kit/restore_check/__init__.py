@@ -1,4 +1,4 @@
-"""Will this checkpoint restore to that job, who would get what, and what would be lost or repeated?
+"""Checks before a restore: does a checkpoint fit a job, what would each subtask get, and what is lost or repeated?
 
 `check_restore` answers before anything is started. It runs the state assignment of `kit.machines.restore` on the
 checkpoint's metadata, so its answer is the answer of the restore.

@@ -1,7 +1,7 @@
 """The check of a checkpoint against a job, without starting the job.
 
-Flink stops at the first thing that fails. This check goes on: each operator, each vertex and each exchange is tried by
-itself, so that one answer lists all that must be changed. What `Flink` fails with first is `RestoreCheck.error`.
+Flink stops at the first error, which is `RestoreCheck.error`. This check continues: it tries each operator, vertex and
+exchange by itself, so one answer lists everything that must change.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kit.restore_check.key_group_bytes import key_group_bytes
 from kit.restore_check.restore_check import Match, MatchedOperator, RestoreCheck
 
 SKEWED = 1.5
-"""A subtask with this many times the mean of an operator's keyed state is told of."""
+"""A subtask with more than this many times the mean of an operator's keyed state is reported."""
 LARGE_UNION_ENTRIES = 1_000
-"""With a union list of more entries than this, every subtask's copy is told of."""
+"""A union list is reported if the copies of all subtasks have more entries than this."""
 
 
 def check_restore(
@@ -42,13 +42,13 @@ def check_restore(
     recover_output_on_downstream: bool = False,
     path: str = "this checkpoint",
 ) -> RestoreCheck:
-    """Check whether `metadata` restores to `job`, and what each operator and subtask would get.
+    """Check whether `metadata` can be restored to `job`, and what each operator and subtask would get.
 
     `job` is a job of the kit, the metadata of another checkpoint, or uids with their parallelism (`shape_of`);
     `parallelism` replaces the job's, for all operators or for some. With `allow_non_restored_state`, state without an
     operator is dropped, and the findings say what that costs. `recover_output_on_downstream` is Flink's setting of that
-    name (2.3). `path` names the checkpoint in messages. Raises TypeError or ValueError for a job or a parallelism that
-    cannot be.
+    name (2.3). `path` names the checkpoint in messages. Raises TypeError or ValueError for an invalid job or
+    parallelism.
 
     Flink: `Checkpoints.loadAndValidateCheckpoint`, `StateAssignmentOperation.assignStates`.
     """
@@ -64,7 +64,7 @@ def check_restore(
         *attempt.failures(matches),
         *(_dropped(state, matches) for state in dropped),
         *_unknown_exchanges(metadata, shape, matches),
-        *(finding for match in matches for finding in _told_of(match)),
+        *(finding for match in matches for finding in _findings_of(match)),
     ]
     if attempt.error is None and not any(finding.severity is Severity.WARNS for finding in findings):
         findings.append(_NOTHING_LOST)
@@ -80,8 +80,8 @@ def check_restore(
 def _assignable(operator_states: Iterable[OperatorState], shape: JobShape) -> dict[str, OperatorState]:
     """Return the states by operator id.
 
-    If the job's exchanges are not known, the operators that it has are without in-flight data, which cannot be
-    assigned then. The others keep it: the restore fails for it, or drops it.
+    In-flight data cannot be assigned if the job's exchanges are unknown. It is then removed from the operators that the
+    job has. The others keep it, because the restore fails for them or drops them.
     """
     states = {state.operator_id: state for state in operator_states}
     if shape.edges is not None:
@@ -100,7 +100,7 @@ def _assignable(operator_states: Iterable[OperatorState], shape: JobShape) -> di
 
 
 def _owners(shape: JobShape) -> dict[str, tuple[AssignmentVertex, OperatorIDPair]]:
-    """Return the operators of the job, by each of the ids under which they look for state."""
+    """Return the operators of the job by each id under which they look for state."""
     return {
         operator_id: (vertex, pair)
         for vertex in shape.vertices
@@ -131,7 +131,7 @@ def _matches(states: Mapping[str, OperatorState], shape: JobShape) -> Iterator[M
 
 @dataclass
 class _Attempt:
-    """The restore, tried: the first error, as in Flink, or the assignment."""
+    """A trial of the restore, with the first error, as in Flink, or the assignment."""
 
     shape: JobShape
     states: Mapping[str, OperatorState]
@@ -149,7 +149,7 @@ class _Attempt:
             self.error = error
 
     def failures(self, matches: Sequence[MatchedOperator]) -> list[Finding]:
-        """Return all that fails, each once: what Flink fails with first, then state by state and vertex by vertex."""
+        """Return each error once: the one with which Flink fails first, then those of each state and each vertex."""
         if self.error is None:
             return []
         found: dict[str, Finding] = {}
@@ -162,7 +162,7 @@ class _Attempt:
         for vertex in self.shape.vertices:
             of_vertex = [state for _, state in _states_of(vertex, self.states)]
             if any(state.operator_id not in loaded for state in of_vertex):
-                continue  # told already
+                continue  # reported already
             with _caught() as errors:
                 self._assign({state.operator_id: state for state in of_vertex})
             found |= {str(error): _failure(error, None, matches, vertex.name) for error in errors}
@@ -187,7 +187,7 @@ class _Attempt:
 
 @contextmanager
 def _caught() -> Iterator[list[RestoreError]]:
-    """Collect the error, if there is one."""
+    """Yield a list that receives the error, if one is raised."""
     errors: list[RestoreError] = []
     try:
         yield errors
@@ -216,7 +216,7 @@ def _failure(
 
 
 def _label_of(state: OperatorState, matches: Iterable[MatchedOperator]) -> str:
-    """Return what the table of operators calls the operator of a state."""
+    """Return the label of a state's operator in the table of operators."""
     own = (each.label for each in matches if each.state is not None and each.state.operator_id == state.operator_id)
     return next(own, uid_or_name(state))
 
@@ -227,7 +227,7 @@ def _held(state: OperatorState) -> str:
 
 
 def _how_to_match(state: OperatorState, matches: Iterable[MatchedOperator]) -> str:
-    """Say how the state gets its operator back: likely it is the operator of that name that finds no state."""
+    """Say how to match the state, most likely with an operator of the same name that finds no state."""
     new = [match for match in matches if match.match is Match.NEW and match.pair is not None]
     alike = [match for match in new if state.name and match.pair and match.pair.name == state.name] or new
     names = [(match.pair and match.pair.name) or match.label for match in alike]
@@ -279,7 +279,7 @@ def _unknown_exchanges(
             )
 
 
-def _told_of(match: MatchedOperator) -> Iterator[Finding]:
+def _findings_of(match: MatchedOperator) -> Iterator[Finding]:
     state, vertex = match.state, match.vertex
     if state is None or vertex is None:
         return
@@ -287,13 +287,15 @@ def _told_of(match: MatchedOperator) -> Iterator[Finding]:
         yield Finding(
             Severity.WARNS,
             match.label,
-            "The state is found by the operator's place in the job only: after a change of the job it has no operator.",
-            f'Set a uid; for this state .setUidHash("{state.operator_id}") keeps what is stored.',
+            "The state is found only by the operator's place in the job, which may change with the job.",
+            f'Set a uid; .setUidHash("{state.operator_id}") also finds this state.',
             known_by="the job's graph",
         )
     yield from _other_default(match, state, vertex)
     if state.fully_finished:
-        yield Finding(Severity.TELLS, match.label, "It had finished, and is not run again.", known_by="the metadata")
+        yield Finding(
+            Severity.TELLS, match.label, "It had finished, so it will not run again.", known_by="the metadata"
+        )
     yield from _union_lists(match, state, vertex.parallelism)
     yield from _skew(match, state, vertex.parallelism)
 
@@ -304,8 +306,9 @@ def _other_default(match: MatchedOperator, state: OperatorState, vertex: Assignm
         yield Finding(
             Severity.TELLS,
             match.label,
-            f"It keeps the {state.max_parallelism} key groups of the checkpoint. That is right if the job configures "
-            f"no maximum parallelism; if it configures {vertex.current_max_parallelism}, Flink's default, it fails.",
+            f"It keeps the {state.max_parallelism} key groups of the checkpoint. That is correct if the job "
+            f"configures no maximum parallelism; if it configures {vertex.current_max_parallelism}, Flink's default, "
+            "the restore fails.",
             known_by="the metadata",
         )
 
@@ -323,7 +326,7 @@ def _union_lists(match: MatchedOperator, state: OperatorState, parallelism: int)
                 Severity.WARNS,
                 match.label,
                 f"Each of {parallelism} subtasks gets all {count:,} entries of the union list {name!r}: "
-                f"{count * parallelism:,} together. A function that stores again what it got stores that many.",
+                f"{count * parallelism:,} in total. If each stores what it got, the next checkpoint has that many.",
                 "Keep in the function only the entries that this subtask needs, or use a split list.",
                 known_by="the offsets in the metadata",
             )
@@ -352,11 +355,11 @@ _NOTHING_LOST = Finding(
     "All state in the checkpoint finds its operator: positions, state and in-flight rows continue together.",
     "",
     Effect.EXACTLY_ONCE,
-    "the state assignment; what sources still hold and sinks will still commit is not in the metadata",
+    "the state assignment; the metadata does not say what logs still retain and what sinks can still commit",
 )
 
 
-# --- who gets what ----------------------------------------------------------------------------------------------------
+# --- what each subtask gets -------------------------------------------------------------------------------------------
 
 
 def _assignment_rows(

@@ -1,7 +1,7 @@
 """The findings of a check: errors of the restore, lost or repeated data, and the evidence for each.
 
-The states that sources and sinks keep have fixed names, which the metadata holds: `KNOWN_STATES` says what becomes of
-rows when one of them is dropped.
+The states of sources and sinks have fixed names, which are in the metadata. `KNOWN_STATES` says what happens to rows if
+one of them is dropped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding:
-    """One fact about a restore: about which operator, what was found, how it is known, and what to do.
+    """One fact about a restore: the operator, what was found, the evidence, and the remedy.
 
     `flink` is the message with which Flink fails, and is empty if it does not.
     """
@@ -73,7 +73,7 @@ class SharedFinding:
 
 
 def shared(findings: Iterable[Finding]) -> list[SharedFinding]:
-    """Return findings in their order; those that differ in the operator and in Flink's message alone are one."""
+    """Return findings in order; those that differ only in the operator and in Flink's message are merged."""
     same: dict[tuple[object, ...], list[Finding]] = {}
     for each in findings:
         same.setdefault((each.severity, each.found, each.effect, each.fix, each.known_by), []).append(each)
@@ -81,12 +81,12 @@ def shared(findings: Iterable[Finding]) -> list[SharedFinding]:
 
 
 def uid_or_name(state: OperatorState) -> str:
-    """Return what an operator is called in a check: its uid, else its name, else its id."""
+    """Return an operator's name in a check: its uid, else its name, else its id."""
     return state.uid or state.label
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings, the worst first, without the notes about operators whose restore fails anyway."""
+    """Return findings, the most severe first, without notes on operators whose restore fails anyway."""
     found = list(findings)
     failing = {each.operator for each in found if each.severity is Severity.FAILS}
     kept = [each for each in found if each.severity is not Severity.TELLS or each.operator not in failing]
@@ -102,31 +102,31 @@ class KnownState:
     then: str
 
 
-_POSITIONS = "the source begins where its settings say, and reads rows again that were counted already"
-_COMMITS = "output that was written and not committed when the checkpoint was taken never becomes visible"
+_POSITIONS = "the source starts where its settings say, and reads again rows that were already processed"
+_COMMITS = "output that was written but not committed when the checkpoint was taken never becomes visible"
 
 KNOWN_STATES = {
     "SourceReaderState": KnownState("a source's splits and positions", Effect.REPEATED, _POSITIONS),
     "topic-partition-offset-states": KnownState("offsets of a Kafka consumer", Effect.REPEATED, _POSITIONS),
     "file-monitoring-state": KnownState("the time of the newest file that was read", Effect.REPEATED, _POSITIONS),
     "from-elements-state": KnownState("the number of elements that were emitted", Effect.REPEATED, _POSITIONS),
-    "stateful-sequence-source-state": KnownState("the numbers that were not emitted", Effect.REPEATED, _POSITIONS),
-    "committables": KnownState("output that is staged", Effect.LOST, _COMMITS),
-    "streaming_committer_raw_states": KnownState("transactions that wait to be committed", Effect.LOST, _COMMITS),
+    "stateful-sequence-source-state": KnownState("the numbers not emitted yet", Effect.REPEATED, _POSITIONS),
+    "committables": KnownState("staged output", Effect.LOST, _COMMITS),
+    "streaming_committer_raw_states": KnownState("transactions waiting for a commit", Effect.LOST, _COMMITS),
     "writer_raw_states": KnownState("a sink writer's state", Effect.LOST, _COMMITS),
-    "bucket-states": KnownState("part files that are written or wait to be committed", Effect.LOST, _COMMITS),
-    "_async_wait_operator_state_": KnownState("rows that wait for an answer", Effect.LOST, "these rows are lost"),
+    "bucket-states": KnownState("part files in progress or waiting for a commit", Effect.LOST, _COMMITS),
+    "_async_wait_operator_state_": KnownState("rows waiting for an answer", Effect.LOST, "these rows are lost"),
 }
 """By name. The kit's sources and sinks use the names `SourceReaderState` and `committables`."""
 
 _COORDINATOR = KnownState("the state of its coordinator", Effect.REPEATED, _POSITIONS)
-_KEYED = KnownState("keyed state", Effect.LOST, "what it remembered for each key is lost")
+_KEYED = KnownState("keyed state", Effect.LOST, "the state of each key is lost")
 _IN_FLIGHT = KnownState("in-flight rows", Effect.LOST, "these rows are lost")
 _OTHER = KnownState("operator state", Effect.LOST, "the operator begins without it")
 
 
 def what_is_held(state: OperatorState) -> dict[str, KnownState]:
-    """Return what an operator's state consists of, by name: of list states their own, of the rest its kind."""
+    """Return the parts of an operator's state: list states by their own names, other parts by their kinds."""
     held: dict[str, KnownState] = {}
     for part in state.subtask_states.values():
         for handle in (*part.managed_operator_state, *part.raw_operator_state):

@@ -23,7 +23,7 @@ from kit.stream.graph.job_graph import JobGraph
 _OPERATOR_ID = re.compile(r"[0-9a-f]{32}")
 
 Parallelism = int | Mapping[str, int] | None
-"""One parallelism for all operators, or one for each of some, by uid or by the name of their vertex."""
+"""One parallelism for all operators, or a parallelism for some of them, by uid or by the name of their vertex."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,15 +62,15 @@ class JobShape:
 Job = (
     StreamEnvironment | JobGraph | ExecutionGraph | CheckpointMetadata | JobShape | Mapping[str, object] | Iterable[str]
 )
-"""What a job may be given as: a job of the kit, another checkpoint, or uids with parallelism and its maximum."""
+"""The accepted forms of a job: a job of the kit, another checkpoint, or uids with parallelism and its maximum."""
 
 
 def shape_of(job: Job, parallelism: Parallelism = None) -> JobShape:
     """Return the shape of a job, at another parallelism if one is given.
 
     A mapping of uids gives for each the parallelism, a pair of parallelism and maximum parallelism, or a mapping of
-    these names and `states`. Where a uid is expected, an operator id of 32 hex digits will do. Raises TypeError for
-    anything else, and ValueError for a parallelism that cannot be.
+    these names and `states`. An operator id of 32 hex digits is accepted in place of a uid. Raises ValueError for an
+    invalid parallelism, and TypeError for anything else.
     """
     return _shape_of(job).with_parallelism(parallelism)
 
@@ -90,7 +90,7 @@ def _shape_of(job: Job) -> JobShape:
         return JobShape(tuple(_of_uid(uid, numbers) for uid, numbers in job.items()), None)
     if isinstance(job, str | bytes) or not isinstance(job, Iterable):
         raise TypeError(
-            f"a job is expected as a StreamEnvironment, another checkpoint, or uids like {{'totals': 4}}, not as "
+            f"expected a StreamEnvironment, another checkpoint, or uids such as {{'totals': 4}} as the job, not "
             f"{type(job).__name__} {job!r}"
         )
     return JobShape(tuple(_of_uid(uid, 1) for uid in job), None)
@@ -105,7 +105,7 @@ def _of_checkpoint(metadata: CheckpointMetadata) -> Iterable[AssignmentVertex]:
 
 
 _OF_UID = ("parallelism", "max_parallelism", "states")
-"""What a uid may be given; the types of states are compared by `Checkpoint.check`."""
+"""The settings of a uid; `Checkpoint.check` compares the types of `states`."""
 
 
 def operator_id_of(uid: str) -> str:
@@ -135,7 +135,9 @@ def _of_uid(uid: object, numbers: object) -> AssignmentVertex:
 def _at(vertex: AssignmentVertex, left: dict[str, int]) -> AssignmentVertex:
     found = {left.pop(name) for name in _names(vertex) if name in left}
     if len(found) > 1:
-        raise ValueError(f"the operators of '{vertex.name}' are one task, but are given parallelism {sorted(found)}")
+        raise ValueError(
+            f"the operators of '{vertex.name}' are one task: expected one parallelism, found {sorted(found)}"
+        )
     for parallelism in found:
         check_parallelism(parallelism)
         return replace(vertex, parallelism=parallelism)

@@ -12,8 +12,8 @@ from kit.core.state.operator_state import OperatorState
 def key_group_bytes(state: OperatorState) -> npt.NDArray[np.float64]:
     """Return the bytes of each key group of an operator, one number per key group.
 
-    A file with an offset for each key group tells them. The bytes of other handles (incremental checkpoints) are spread
-    evenly over their key groups.
+    They follow from the offsets of key groups in a file. Handles without offsets (incremental checkpoints) count as
+    evenly spread over their key groups.
     """
     sizes = np.zeros(state.max_parallelism)
     for part in state.subtask_states.values():

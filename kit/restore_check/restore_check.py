@@ -1,4 +1,4 @@
-"""The answer of a check: a verdict, the findings, and who would get what, as tables."""
+"""The answer of a check: a verdict, the findings, and what each subtask would get, as tables."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class MatchedOperator:
 class RestoreCheck:
     """The result of checking a checkpoint against a job.
 
-    `error` is what the assignment fails with first, as in Flink; None if it does not fail. `assignments` are the rows
-    of `assigned`.
+    `error` is the first error of the assignment, as in Flink; None if there is none. `assignments` are the rows of
+    `assigned`.
     """
 
     checkpoint_id: int
@@ -98,7 +98,7 @@ class RestoreCheck:
 
     @property
     def shared_findings(self) -> list[SharedFinding]:
-        """The findings for people: one that several operators have in common is listed once, with all of them."""
+        """The findings for display: a finding that several operators share is listed once, with all of them."""
         return shared(self.findings)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -173,8 +173,8 @@ class RestoreCheck:
 
     def __repr__(self) -> str:
         counts = {match: sum(each.match is match for each in self.matches) for match in Match}
-        told = ", ".join(f"{count} {match}" for match, count in counts.items() if count)
-        return f"RestoreCheck({'restores' if self.restores else 'does not restore'}: {told or 'no operators'})"
+        listed = ", ".join(f"{count} {match}" for match, count in counts.items() if count)
+        return f"RestoreCheck({'restores' if self.restores else 'does not restore'}: {listed or 'no operators'})"
 
     def __str__(self) -> str:
         return "\n".join([self.verdict, *(f"  {each}" for each in self.shared_findings)])

@@ -67,7 +67,7 @@ def test_a_rehearsal_writes_nothing(version: str, case: str, tmp_path: Path) -> 
 def test_what_cannot_be_is_one_line(version: str, case: str, tmp_path: Path) -> None:
     folder = values(version) / case
     for options, said in (
-        (["--rename", "scalars"], "expected two texts with = between them"),
+        (["--rename", "scalars"], "expected two texts separated by ="),
         (["--drop", "nobody"], "kit: there is no operator 'nobody'"),
         (["--set-offset", "source=topic:0=5"], "has no split ('topic', 0)"),
         (["--max-parallelism", "1"], "which is more than the maximum parallelism 1"),

@@ -268,8 +268,8 @@ def test_skewed_key_groups_are_told_and_the_balance_adds_up() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (5, "a job is expected as a StreamEnvironment"),
-        ("totals", "a job is expected as a StreamEnvironment"),
+        (5, "expected a StreamEnvironment"),
+        ("totals", "expected a StreamEnvironment"),
         ({"totals": "4"}, "expected a uid with a parallelism"),
         ({3: 4}, "expected a uid with a parallelism"),
     ],

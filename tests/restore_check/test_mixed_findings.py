@@ -178,7 +178,7 @@ def test_each_operator_that_is_dropped_has_its_own_effect() -> None:
     assert found["also-lost"].startswith(
         "17 B of state are dropped: keyed state, in-flight rows, a source's splits and positions (SourceReaderState), "
         "the time of the newest file that was read (file-monitoring-state). "
-        "Then what it remembered for each key is lost; these rows are lost."
+        "Then the state of each key is lost; these rows are lost."
     )
     fixes = {each.operator: each.fix for each in check.findings if each.severity is Severity.WARNS}
     assert fixes == {name: f"Set .uid({name!r}) on its operator." for name in effects}
@@ -301,7 +301,7 @@ def test_each_vertex_gets_the_parallelism_that_it_is_given() -> None:
     chain = replace(shape.vertices[0], operators=tuple(each.operators[0] for each in shape.vertices))
     named = JobShape((chain, shape_of(["e"]).vertices[0]), None)
     assert [each.parallelism for each in named.with_parallelism({"b": 5, "d": 5, "e": 6}).vertices] == [5, 6]
-    with pytest.raises(ValueError, match=r"are one task, but are given parallelism \[5, 6\]"):
+    with pytest.raises(ValueError, match=r"are one task: expected one parallelism, found \[5, 6\]"):
         named.with_parallelism({"d": 6, "b": 5})
     for wrong in (0, {"b": 0}):
         with pytest.raises(ValueError, match="not within bounds"):
