@@ -476,6 +476,7 @@ def _dot(graph: Graph) -> Dot:
         style = {"style": "dashed"} if "dashed" in (meaning, dashed) else {}
         colour = colours[_EDGE_COLOURS.get(meaning, "line")]
         label = {"label": _roomy(edge.lines)} if edge.lines else {}
+        label |= {"tooltip": graphviz.escape(edge.tip)} if edge.tip else {}
         between, pointing = _in_order(edge)
         made.edge(*map(_key, between), color=colour, **label, **style, **pointing, **_sides(graph))
     return made

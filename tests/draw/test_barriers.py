@@ -154,30 +154,51 @@ def test_a_trace_without_buffers_says_what_it_does_not_know(unaligned: Lab) -> N
 def test_the_way_of_the_barriers_with_the_data() -> None:
     lab = played("alignment", 2)
     graph = barriers(lab).propagation()
+    (taken,) = [r.at_ms for r in lab.trace if r.kind == "BarrierAligned"]
     assert {node.name: (node.lines[1:], node.meaning) for node in graph.nodes} == {
         "left/0": (("copied at 44 ms",), "good"),
         "right/0": (("no copy yet",), ""),
-        "sums/0": (("has 1 of 2 barriers", "no copy yet"), "waits"),
+        "sums/0": (("has 1 of 2 barriers", f"left/0: 44 → {taken} ms", "right/0: not sent", "no copy yet"), "waits"),
     }
-    (taken,) = [r.at_ms for r in lab.trace if r.kind == "BarrierAligned"]
-    assert {(edge.source, edge.target): (edge.lines, edge.meaning) for edge in graph.edges} == {
-        ("left/0", "sums/0"): ((f"44 → {taken} ms",), "good"),
-        ("right/0", "sums/0"): (("not sent",), "dashed"),
+    assert {(edge.source, edge.target): (edge.tip, edge.meaning) for edge in graph.edges} == {
+        ("left/0", "sums/0"): (f"left/0 → sums/0: 44 → {taken} ms", "good"),
+        ("right/0", "sums/0"): ("right/0 → sums/0: not sent", "dashed"),
     }
     assert "digraph barriers" in barriers(lab).dot().source
 
 
 def test_a_barrier_on_its_way_says_where_it_is() -> None:
-    edges = {edge.source: (edge.lines, edge.meaning) for edge in barriers(played("alignment", 1)).propagation().edges}
-    assert edges["left/0"] == (("44 ms → in the sender's queue",), "waits")
+    graph = barriers(played("alignment", 1)).propagation()
+    assert {edge.source: edge.meaning for edge in graph.edges}["left/0"] == "waits"
+    (box,) = [node for node in graph.nodes if node.name == "sums/0"]
+    assert "left/0: 44 ms → in the sender's queue" in box.lines
+
+
+def test_the_subtasks_of_a_vertex_stand_in_their_order() -> None:
+    lab = Lab(letters(rows=200, parallelism=5), seed=2)
+    lab.run_until(record="BarrierAligned")
+    graph = barriers(lab).propagation()
+    places = dict(zip([node.name for node in graph.nodes], graph.placed.nodes, strict=True))
+    for vertex in ("letters", "totals"):
+        down = [places[f"{vertex}/{subtask}"].y for subtask in range(5)]
+        assert down == sorted(down)
+        assert len(set(down)) == 5
 
 
 def test_the_way_of_the_barriers_is_drawn_when_all_have_come(unaligned: Lab) -> None:
     graph = barriers(unaligned, checkpoint=1).propagation()
     assert {node.meaning for node in graph.nodes} == {"good"}
-    told = [line for edge in graph.edges for line in edge.lines if line.startswith("overtook")]
+    told = [line.rpartition(", overtook ")[2] for node in graph.nodes for line in node.lines if "overtook" in line]
     table = barriers(unaligned, checkpoint=1).to_pandas()
-    assert sum(int(line.split()[1]) for line in told) == table.buffers_overtaken.sum()
+    assert told
+    assert sum(int(line.split()[0]) for line in told) == table.buffers_overtaken.sum()
+
+
+def late_tasks(lab: Lab) -> list[str]:
+    """Return the tasks that wait for a barrier, in order."""
+    view = barriers(lab)
+    late = set(view.to_pandas().query("barrier != 'taken'")["target"])
+    return [task for task in view.stage.tasks() if task in late]
 
 
 def test_the_way_of_many_barriers_is_one_box_for_each_vertex() -> None:
@@ -189,6 +210,22 @@ def test_the_way_of_many_barriers_is_one_box_for_each_vertex() -> None:
     (edge,) = graph.edges
     counts = table.barrier.value_counts()
     assert set(edge.lines[: len(counts)]) == {f"{count} {place}" for place, count in counts.items()}
-    assert graph.placed.width < 900
+    sources = graph.nodes[0].lines
+    assert sources[-2].endswith(" waits for its trigger")
+    copied, _, of = sources[1].split()[:3]
+    assert sources[-1] == f"and {int(of) - int(copied) - 3} more"
+    assert "totals" not in graph.nodes[1].lines[-1]  # none has copied its state: all are late, and none is named
+    lab.run_until(lambda lab: len(lab.moment().checkpoints[1].acked) == 24 + 17)
+    late = late_tasks(lab)
+    assert len(late) > 3
+    lines = barriers(lab).propagation().nodes[1].lines
+    told = [line for line in lines if " waits for " in line]
+    assert [line.partition(" ")[0] for line in told] == late[:3]
+    assert lines[-1] == f"and {len(late) - 3} more"
+    table = barriers(lab).to_pandas()
+    for line in told:
+        task, _, senders = line.partition(" waits for ")
+        awaited = table.loc[(table.target == task) & (table.barrier != "taken"), "source"].tolist()
+        assert senders.split(" and ")[0].split(", ") == awaited[:2]
     before = Lab(letters(rows=4, parallelism=1))
     assert barriers(before).propagation().nodes[0].lines == ("No checkpoint has begun",)

@@ -1,22 +1,29 @@
 """The barriers of a checkpoint in the direction of the data: when each was sent, and when the receiver took it.
 
-A box is a subtask; in a job of many subtasks, it is a vertex. An arrow is a channel, or all channels between two
-vertices.
+A box is a subtask, and lists the barriers that it takes; an arrow is a channel. In a job of many subtasks, a box is a
+vertex that names the subtasks which are late, and an arrow is all channels between two vertices.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kit.core.protocol.tasks import vertex_of
-from kit.draw.graphs import Edge, Graph, Group, Node
+from kit.core.protocol.tasks import task_name, vertex_of
+from kit.core.trace.shape import ShapeVertex
+from kit.draw.graphs import Edge, Graph, Node
+from kit.run.checkpoint_words import enumerated
 from kit.run.sizes import counted
 from kit.run.stage import Stage
 
 MOST_TASKS = 12
 """With more subtasks than this, a box is a vertex."""
+MOST_LATE = 3
+"""The most late subtasks that the box of a vertex names."""
+ROOMY: Any = {"rank_gap": 60.0, "from_sides": True}
+"""Arrows leave and enter at the sides, with room between the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +40,34 @@ class Passage:
 
 def propagation_graph(stage: Stage, passages: Sequence[Passage], copied: Mapping[str, int], caption: str) -> Graph:
     """Return the graph; `copied` has the time at which each task copied its state, in ms."""
+    to_task: dict[str, list[Passage]] = defaultdict(list)
+    for each in passages:
+        to_task[each.target].append(each)
     if len(stage.tasks()) <= MOST_TASKS:
-        groups, nodes = _groups(stage), tuple(_task(task, passages, copied.get(task)) for task in stage.tasks())
-        edges = tuple(map(_channel, passages))
-    else:
-        groups, nodes = (), tuple(_vertex(stage, vertex.name, passages, copied) for vertex in stage.vertices)
-        between: dict[tuple[str, str], list[Passage]] = defaultdict(list)
-        for each in passages:
-            between[vertex_of(each.source), vertex_of(each.target)].append(each)
-        edges = tuple(_channels(*pair, some) for pair, some in between.items())
-    return Graph("barriers", caption, nodes, edges, groups, rank_gap=60.0)
+        nodes = tuple(_task(task, to_task[task], copied.get(task)) for task in stage.tasks())
+        return Graph("barriers", caption, nodes, tuple(map(_channel, passages)), rows=_rows(stage), **ROOMY)
+    nodes = tuple(_vertex(vertex.name, _tasks(vertex), to_task, copied) for vertex in stage.vertices)
+    between: dict[tuple[str, str], list[Passage]] = defaultdict(list)
+    for each in passages:
+        between[vertex_of(each.source), vertex_of(each.target)].append(each)
+    return Graph("barriers", caption, nodes, tuple(_channels(*pair, some) for pair, some in between.items()), **ROOMY)
 
 
-def _groups(stage: Stage) -> tuple[Group, ...]:
-    return tuple(
-        Group(vertex.name, vertex.name, tuple(f"{vertex.name}/{number}" for number in range(vertex.parallelism)))
-        for vertex in stage.vertices
-        if vertex.parallelism > 1
-    )
+def _rows(stage: Stage) -> tuple[tuple[str, ...], ...]:
+    """The subtasks of each vertex stand below each other, in order."""
+    return tuple(_tasks(vertex) for vertex in stage.vertices if vertex.parallelism > 1)
 
 
-def _task(task: str, passages: Iterable[Passage], copied_ms: int | None) -> Node:
-    inputs = [each for each in passages if each.target == task]
+def _tasks(vertex: ShapeVertex) -> tuple[str, ...]:
+    return tuple(task_name(vertex.name, subtask) for subtask in range(vertex.parallelism))
+
+
+def _task(task: str, inputs: Sequence[Passage], copied_ms: int | None) -> Node:
     taken = sum(each.taken_ms is not None for each in inputs)
     lines = [task]
     if inputs:
         lines.append(f"has {taken} of {len(inputs)} barriers")
+        lines += [f"{each.source}: {_told(each)}" for each in inputs]
     lines.append("no copy yet" if copied_ms is None else f"copied at {copied_ms:,} ms")
     meaning = _meaning(taken, len(inputs), is_begun=copied_ms is not None)
     return Node(task, tuple(lines), meaning, picked=f"task:{task}")
@@ -71,27 +80,42 @@ def _meaning(done: int, of: int, *, is_begun: bool) -> str:
     return "waits" if done or is_begun else ""
 
 
-def _channel(each: Passage) -> Edge:
+def _told(each: Passage) -> str:
+    """Say when a barrier was sent and taken, or where it is, and what it overtook."""
     if each.taken_ms is not None:
-        lines, meaning = [f"{each.made_ms:,} → {each.taken_ms:,} ms" if each.made_ms is not None else "taken"], "good"
-    elif each.made_ms is not None:
-        lines, meaning = [f"{each.made_ms:,} ms → {each.place}"], "waits"
+        told = f"{each.made_ms:,} → {each.taken_ms:,} ms" if each.made_ms is not None else "taken"
     else:
-        lines, meaning = [each.place], "dashed"
-    if each.overtaken:
-        lines.append(f"overtook {counted(each.overtaken, 'buffer')}")
-    return Edge(each.source, each.target, tuple(lines), meaning)
+        told = each.place if each.made_ms is None else f"{each.made_ms:,} ms → {each.place}"
+    return f"{told}, overtook {counted(each.overtaken, 'buffer')}" if each.overtaken else told
 
 
-def _vertex(stage: Stage, name: str, passages: Iterable[Passage], copied: Mapping[str, int]) -> Node:
-    tasks = [task for task in stage.tasks() if vertex_of(task) == name]
+def _channel(each: Passage) -> Edge:
+    meaning = "good" if each.taken_ms is not None else "dashed" if each.made_ms is None else "waits"
+    return Edge(each.source, each.target, meaning=meaning, tip=f"{each.source} → {each.target}: {_told(each)}")
+
+
+def _vertex(
+    name: str, tasks: Sequence[str], to_task: Mapping[str, Sequence[Passage]], copied: Mapping[str, int]
+) -> Node:
     times = [copied[task] for task in tasks if task in copied]
     lines = [name, f"{len(times)} of {len(tasks)} subtasks copied", *([_between(times)] if times else [])]
-    inputs = [each for each in passages if vertex_of(each.target) == name]
+    inputs = [each for task in tasks for each in to_task[task]]
     if inputs:
         lines.insert(1, f"{sum(each.taken_ms is not None for each in inputs):,} of {len(inputs):,} barriers taken")
+    late = [task for task in tasks if task not in copied]
+    if times and late:
+        lines += [_awaited(task, to_task[task]) for task in late[:MOST_LATE]]
+        lines += [f"and {len(late) - MOST_LATE} more"] if len(late) > MOST_LATE else []
     meaning = _meaning(len(times), len(tasks), is_begun=bool(times))
     return Node(name, tuple(lines), meaning, picked=f"vertex:{name}")
+
+
+def _awaited(task: str, inputs: Sequence[Passage]) -> str:
+    """Say which barriers a late subtask waits for; a source waits for the JobMaster."""
+    if not inputs:
+        return f"{task} waits for its trigger"
+    senders = [each.source for each in inputs if each.taken_ms is None]
+    return f"{task} waits for {enumerated(senders, most=2)}" if senders else f"{task} has all barriers"
 
 
 def _channels(source: str, target: str, between: Sequence[Passage]) -> Edge:
