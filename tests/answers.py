@@ -9,7 +9,7 @@ from kit.core.protocol.words import Word
 
 
 def favourable(command: Any) -> Word | None:
-    """Give the answer to a command that was carried out, None for one without; only the host knows the next id."""
+    """Return the answer to a command that was carried out, None for one without; only the host knows the next id."""
     match command:
         case commands.InitializeLocation(checkpoint_id=checkpoint_id):
             return events.LocationInitialized(checkpoint_id=checkpoint_id, location=f"chk-{checkpoint_id}")
@@ -40,7 +40,7 @@ def favourable(command: Any) -> Word | None:
 
 
 def refusal(command: Any, error: str = "no", *, hook: str = "") -> Word | None:
-    """Give the answer to a command that failed, None for one that cannot; `hook` is the one that cannot be restored."""
+    """Return the answer to a failed command, None if it cannot fail; `hook` is the one that cannot be restored."""
     match command:
         case commands.AllocateCheckpointId():
             return events.CheckpointIdFailed(error=error)

@@ -77,7 +77,7 @@ def mistakes(found: list[Mark], known: dict[str, str], not_pinned: Collection[st
 def report(
     found: list[Mark], known: dict[str, str], why_not: Mapping[str, str] | None = None, *, name_missing: bool = False
 ) -> str:
-    """Give a table of behaviours pinned, area by area; `why_not` gives reasons where there are some.
+    """Return a table of behaviours pinned, area by area; `why_not` gives reasons where there are some.
 
     With `name_missing`, those that are not pinned are named, with the reason.
     """

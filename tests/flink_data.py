@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent / "data" / "flink"
 
 
 def data_dir() -> Path:
-    """Give the folder with Flink's answers: KIT_FLINK_DATA when set, else the one in the repository."""
+    """Return the folder with Flink's answers: KIT_FLINK_DATA when set, else the one in the repository."""
     folder = Path(os.environ.get("KIT_FLINK_DATA") or HERE)
     if not folder.is_dir():
         raise FileNotFoundError(
@@ -47,7 +47,7 @@ def vectors(name: str) -> Iterator[dict[str, Any]]:
 
 
 def checkpoint_archive(version: str, data: Path | None = None) -> Path:
-    """Give the path of the archive of the checkpoints that this version of Flink wrote."""
+    """Return the path of the archive of the checkpoints that this version of Flink wrote."""
     path = (data or data_dir()) / "checkpoints" / f"{version}.tar.gz"
     if not path.is_file():
         raise FileNotFoundError(
@@ -115,7 +115,7 @@ def unpacked(path: Path) -> Path:
 
 
 def values_truth(version: str, case: str) -> dict[str, Any]:
-    """Give what Flink says is in a snapshot of `values`."""
+    """Return what Flink says is in a snapshot of `values`."""
     truth: dict[str, Any] = json.loads((values(version) / case / "truth-values.json").read_text())
     return truth
 

@@ -237,7 +237,7 @@ Part = tuple[int, str, int, tuple[int, int, int, int], int]
 
 
 def of_parts(parts: Iterable[Part], **changed: dict[str, Any]) -> CheckpointFigures:
-    """Give the figures of completed checkpoints whose subtasks differ; `changed` holds columns of `chk_<number>`."""
+    """Return the figures of completed checkpoints whose subtasks differ; `changed` holds columns of `chk_<number>`."""
     checkpoints: dict[int, dict[str, Any]] = {}
     subtasks = []
     for number, vertex, subtask, phases, size in parts:

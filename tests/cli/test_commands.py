@@ -28,7 +28,7 @@ SAVEPOINTS = pytest.mark.parametrize(
 
 
 def ran(*arguments: object) -> tuple[int, str, str]:
-    """Give the exit code, the output and the errors of a command."""
+    """Return the exit code, the output and the errors of a command."""
     found = CliRunner().invoke(app, [str(each) for each in arguments])
     return found.exit_code, found.stdout, found.stderr
 

@@ -235,7 +235,7 @@ def checkpoint_one(script: Script, tasks: list[str]) -> None:
 
 
 def half_of_checkpoint_two(script: Script, tasks: list[str]) -> None:
-    """Source 0's barrier is taken, source 1's lies behind records; count/0 is blocked on one channel."""
+    """Source 0's barrier is taken, source 1's is behind records; count/0 is blocked on one channel."""
     messages = trigger(script, 2, tasks)
     slow = [script.send("source/1", 2, rows(1)) for _ in range(3)]
     for sent in slow:

@@ -28,13 +28,13 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror='alert(2)'>\" onfocus=\"a
 
 
 def seen(html: str) -> str:
-    """Give the text of a page, without its script and styles."""
+    """Return the text of a page, without its script and styles."""
     html = re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)
     return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html)))
 
 
 def rows(html: str) -> list[list[str]]:
-    """Give the cells of all tables of a page, row by row."""
+    """Return the cells of all tables of a page, row by row."""
     return [
         [seen(cell).strip() for cell in re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)]
         for row in re.findall(r"<tr[^>]*>(.*?)</tr>", html, re.DOTALL)

@@ -75,7 +75,7 @@ def test_whatever_way_a_run_took_its_film_is_that_of_the_run(ways: list[int], se
         if way < 0:
             lab.goto(max(1, lab.position + way))
         else:
-            with suppress(LabError):  # it has come to its end
+            with suppress(LabError):  # it has ended
                 for _ in range(way):
                     lab.step()
         copy.take(reel.take(run_of(lab)))
@@ -147,7 +147,7 @@ def test_the_first_picture_of_a_long_run_does_not_wait_for_the_others() -> None:
     frames_of = reel.film["frames"]
     assert [("set" in frame, "facts" in frame) for frame in frames_of[:-1]] == [(False, False)] * (len(frames_of) - 1)
     assert {**frames_of[-1]["set"]}.keys() == unpacked(whole)[-1].keys()
-    lab.step()  # the run goes on meanwhile
+    lab.step()  # the run continues
     reel.take(run_of(lab))
     assert len(reel.draw_more(40)) == 40
     assert reel.is_owed

@@ -1,4 +1,4 @@
-"""The space-time diagram's data: what a run that goes on adds is what the whole run would have told."""
+"""The space-time diagram's data: the data added for a growing run equals the data of the whole run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The space-time pane in a browser: what it colours, how it moves, and that nothing lies on anything else."""
+"""The space-time pane in a browser: its colours and movement, and that no two items overlap."""
 
 from __future__ import annotations
 

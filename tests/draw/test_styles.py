@@ -1,4 +1,4 @@
-"""The style sheets, which all lie in one page: what one of them says of a class, no other does by accident."""
+"""The style sheets, which share one page: no two of them style the same class by accident."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ MEASURE = """
 
 
 def _run(before: int, after: int) -> Lab:
-    """A job that goes on with another parallelism, in the middle of things."""
+    """A job that was rescaled, in the middle of its run."""
     settings: dict[str, Any] = {"interval_ms": 20, "rows": 60, "memory_threshold_bytes": 0, "unaligned": True}
     lab = Lab(ready_job("keyed-sum", parallelism=before, max_parallelism=128, **settings), seed=1)
     lab.run_until(checkpoint=2)

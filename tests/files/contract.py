@@ -15,7 +15,7 @@ from kit.files.stores.stores import DurableStore, Leader, Records
 
 
 def stored(checkpoint_id: int, mode: RecoveryClaimMode | None = None) -> StoredCheckpoint:
-    """Give an entry."""
+    """Return an entry."""
     return StoredCheckpoint(checkpoint_id, f"/checkpoints/chk-{checkpoint_id}/_metadata", mode)
 
 
@@ -23,14 +23,14 @@ OpenRecords = Callable[[], Records]
 
 
 def begun(records: Records, *, recover: bool = False, driver: str = "") -> DurableStore:
-    """Give the store of a driver that has begun."""
+    """Return the store of a driver that has begun."""
     store = DurableStore(records)
     store.begin(recover=recover, driver=driver)
     return store
 
 
 def ids_given_to_threads(store: DurableStore) -> list[int]:
-    """Give the ids that three threads take from a store at once, twenty each."""
+    """Return the ids that three threads take from a store at once, twenty each."""
     given: list[int] = []
 
     def take() -> None:

@@ -39,7 +39,7 @@ JOB = "0" * 32
 
 
 def with_path(metadata: bytes, location: str, name: str, *, relative: bool) -> bytes:
-    """Give the metadata with the file of its first keyed state replaced by this one."""
+    """Return the metadata with the file of its first keyed state replaced by this one."""
     found, version = read_metadata(metadata, location)
     for number, operator in enumerate(found.operator_states):
         for subtask, state in operator.subtask_states.items():
@@ -146,7 +146,7 @@ def test_no_combination_of_names_leads_outside(
 
 
 class StrangersSink(ParquetSink):
-    """A sink whose checkpoints tell others to publish a file of theirs."""
+    """A sink whose checkpoints make the kit publish somebody else's file."""
 
     staged, final = "", ""
 

@@ -26,7 +26,7 @@ def letters(job_id: str | None = None) -> StreamEnvironment:
 
 
 def with_later_output() -> tuple[Lab, str]:
-    """Give a lab whose job has ended, and a savepoint that it took long before."""
+    """Return a lab whose job has ended, and a savepoint that it took long before."""
     lab = Lab(letters())
     lab.run_until(checkpoint=1)
     savepoint = lab.savepoint(wait=True)

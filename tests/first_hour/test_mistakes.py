@@ -42,7 +42,7 @@ MOST_LINES = 6
 
 
 def letters(**settings: Any) -> tuple[StreamEnvironment, Any]:
-    """Give an environment and the stream of its source."""
+    """Return an environment and the stream of its source."""
     env = StreamEnvironment("letters", parallelism=2, checkpoint=CheckpointConfig(interval_ms=50), **settings)
     return env, env.from_source(CollectionSource(ROWS, batch_rows=1), uid="letters")
 

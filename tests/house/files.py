@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @cache
 def tracked() -> tuple[str, ...]:
-    """List the files git knows, relative to the root, as they lie in the work tree."""
+    """List the files that git knows, relative to the root, as they are in the work tree."""
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
     return tuple(name for name in listed.split("\0") if name and (ROOT / name).is_file())
@@ -28,5 +28,5 @@ def shipped() -> list[str]:
 
 
 def read(name: str) -> str:
-    """Give the text of a file, named relative to the root."""
+    """Return the text of a file, named relative to the root."""
     return (ROOT / name).read_text(encoding="utf-8")

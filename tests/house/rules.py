@@ -225,13 +225,13 @@ def names_in(path: str, source: str) -> Names:
 
 
 def module_of(path: str) -> str:
-    """Give the dotted name of the module in this file, with `/` as the separator."""
+    """Return the dotted name of the module in this file, with `/` as the separator."""
     parts = PurePosixPath(path).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def covers(general: str, name: str) -> bool:
-    """Tell whether `name` is `general` or lies below it."""
+    """Return True if `name` is `general` or below it."""
     return name == general or name.startswith(general + ".")
 
 

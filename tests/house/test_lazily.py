@@ -1,4 +1,4 @@
-"""Names that are imported when they are first used: nothing that people do with a package tells the difference."""
+"""Names that are imported when they are first used: no use of a package shows the difference."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ VERSIONS = (V2, V3, V4, V5, V6)
 
 @dataclass(frozen=True)
 class Written:
-    """One `_metadata` that we wrote: what it is, the directory it lies in, and what we wrote."""
+    """One `_metadata` that we wrote: its description, its directory, and its content."""
 
     what: str
     directory: Path

@@ -36,7 +36,7 @@ MADE = {
 
 
 def truth() -> dict[tuple[str, str], Row]:
-    """Give the state of every key of each operator, as SurgeryJob keeps it."""
+    """Return the state of every key of each operator, as SurgeryJob keeps it."""
     found = {}
     for uid, name in (("longs", "{}"), ("strings", "key {}"), ("tuples", "(t{0},{0})")):
         for key in range(KEYS):
@@ -74,7 +74,7 @@ class Case:
 
 
 def _half(row: Row) -> Row:
-    """Give what is left of the odd keys of `longs`."""
+    """Return what is left of the odd keys of `longs`."""
     odd = row["uid"] == "longs" and int(row["key"]) % 2
     return row | EMPTY if odd else row
 
@@ -119,7 +119,7 @@ VISITS = [{"at": 0, "price": Decimal("1.50")}, {"at": 1_000, "price": None}]
 
 
 def _with_nested_values(edit: Edit) -> Edit:
-    """Give the keys of `strings` new states of rows, lists and maps: a value, a list and a map state."""
+    """Return the keys of `strings` new states of rows, lists and maps: a value, a list and a map state."""
     keys = [f"key {number}" for number in range(KEYS)]
     profiles = [
         {

@@ -117,7 +117,7 @@ def checkpoint_of(lab: Lab, path: str) -> CheckpointMetadata:
 
 @pytest.fixture(scope="module", params=["a savepoint", "an unaligned checkpoint"])
 def taken(request: pytest.FixtureRequest) -> tuple[Lab, str, CheckpointMetadata]:
-    """A lab in the midst of its rows, a snapshot's path, and its metadata."""
+    """Return a lab in the middle of its rows, a snapshot's path, and its metadata."""
     lab = Lab(job(2))
     lab.run_until(record="AllTasksRunning")
     for _ in range(60):

@@ -173,7 +173,7 @@ def test_the_metrics_that_flink_documents(ended: Lab) -> None:
 
 
 def test_each_checkpoint_has_its_own_figures(ended: Lab) -> None:
-    """The newest of a kind, and the times and sums of one checkpoint, lie within its own time in the trace."""
+    """The newest checkpoints of each kind, and the times and sums of each, agree with the records in the trace."""
     statistics, latest = ended.statistics, ended.statistics.latest
     triggered = {number: statistics.detail(number)["triggered_at_ms"] for number in (1, 2, 3, 4)}
     begun = {each.checkpoint_id: each.at_ms for each in ended.trace if each.kind == "CheckpointTriggered"}

@@ -127,7 +127,7 @@ def _rows(keys: np.ndarray[tuple[int], np.dtype[np.int64]], value: int) -> pa.Ta
 
 
 def _by_subtask(checkpoint: kit.Checkpoint) -> dict[int, set[int]]:
-    """Give the keys of each subtask of the operator `new`."""
+    """Return the keys of each subtask of the operator `new`."""
     found: dict[int, set[int]] = {}
     for row in checkpoint.subtasks.query("operator == 'new'").itertuples():
         groups = range(row.first_key_group, row.last_key_group + 1)

@@ -44,7 +44,7 @@ def looked_at(folder: Path, *, with_tables: bool = True) -> None:
 
 
 def outcomes(folder: Path, name: str, changed: Iterator[bytes]) -> tuple[int, set[str]]:
-    """Give how often the changed file could be read, and the errors otherwise."""
+    """Return how often the changed file could be read, and the errors otherwise."""
     read, errors = 0, set()
     for data in changed:
         (folder / name).write_bytes(data)

@@ -33,7 +33,7 @@ ARRAYS = [b"\x01\xfe", [1, -1], [5]]
 
 
 def text(value: Any) -> str:
-    """Give a value's text as Java has it."""
+    """Return a value's text as Java has it."""
     if value is None:
         return "null"
     if isinstance(value, bool):

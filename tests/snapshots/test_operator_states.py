@@ -42,7 +42,7 @@ def inner(number: int) -> dict[str, Any] | None:
 
 
 def row(number: int) -> tuple[Any, ...]:
-    """Give what a row of the stream has, but its time."""
+    """Return what a row of the stream has, but its time."""
     counts = [] if number % 4 == 1 else [("x", -number)]
     of_row = inner(number)
     return (
@@ -64,7 +64,7 @@ def without_time(held: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def sql_state(case: str, state: str, first: str = "") -> list[dict[str, Any]]:
-    """Give the rows of the state of this name, in the operator whose name begins so."""
+    """Return the rows of the state of this name, in the operator whose name begins so."""
     states = opened(case).states
     (operator,) = [each for each in states[states["name"] == state]["operator"] if str(each).startswith(first)]
     return opened(case).state(operator, state).to_pylist()

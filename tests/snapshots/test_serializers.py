@@ -26,7 +26,7 @@ ABC = b"\x04abc"
 
 
 def nested(*inner: bytes, outer: bytes = b"", version: int = 1) -> bytes:
-    """Give the body of a snapshot of a serializer that is made of others."""
+    """Return the body of a snapshot of a serializer that is made of others."""
     return struct.pack(">ii", 911108, version) + outer + struct.pack(">iii", 1333245, 1, len(inner)) + b"".join(inner)
 
 
@@ -38,7 +38,7 @@ def type_of(held: bytes) -> Type:
 
 
 def shown(type_: Type, held: bytes) -> Any:
-    """Give a value as a column has it; all of its bytes must be read."""
+    """Return a value as a column has it; all of its bytes must be read."""
     reader = Reader(held)
     value = type_.read(reader)
     assert reader.left == 0
@@ -83,7 +83,7 @@ def test_a_list_with_a_mask_is_one_value_of_a_state_of_unknown_kind(tmp_path: Pa
 
 
 def frame(name: str, inner: bytes) -> bytes:
-    """Give an entry of a map of names whose second item is a snapshot."""
+    """Return an entry of a map of names whose second item is a snapshot."""
     return utf(name) + b"\0\1" + struct.pack(">i", len(inner)) + inner
 
 

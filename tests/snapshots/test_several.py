@@ -31,7 +31,7 @@ LONGS = ("VALUE", snapshot(BASE + LONG))
 
 
 def entries(values: dict[int, int]) -> bytes:
-    """Give the entries of a value state of one key group in the heap's layout."""
+    """Return the entries of a value state of one key group in the heap's layout."""
     return struct.pack(">i", len(values)) + b"".join(
         struct.pack(">Bqq", 0, key, value) for key, value in values.items()
     )

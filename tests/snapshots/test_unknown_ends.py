@@ -34,12 +34,12 @@ REFUSED = "this type cannot be read"
 
 
 def longs_of(*keys: int) -> bytes:
-    """Give entries of a value state: each key with its negative."""
+    """Return entries of a value state: each key with its negative."""
     return struct.pack(">i", len(keys)) + b"".join(struct.pack(">Bqq", 0, key, -key) for key in keys)
 
 
 def maps_of(*keys: int) -> bytes:
-    """Give entries of a map state: each key has a map of two, whose values look like entries of other keys."""
+    """Return entries of a map state: each key has a map of two, whose values look like entries of other keys."""
     entry = struct.pack(">i", 2) + (struct.pack(">qB", 8, 0) + MONEY + struct.pack(">Bqi", 0, 5, 1)) * 2
     return struct.pack(">i", len(keys)) + b"".join(struct.pack(">Bq", 0, key) + entry for key in keys)
 

@@ -46,7 +46,7 @@ def digits(number: int) -> tuple[int, ...]:
 
 
 def java(name: str, **fields: Any) -> JavaObject:
-    """Give a logical type as Java's serialization has it."""
+    """Return a logical type as Java's serialization has it."""
     return JavaObject(f"org.apache.flink.table.types.logical.{name}", fields)
 
 
@@ -139,7 +139,7 @@ AVRO_SIMPLE: list[Kind] = [
 
 
 def avro_named(number: int) -> list[Kind]:
-    """Give named types, whose names must differ within a schema."""
+    """Return named types, whose names must differ within a schema."""
     fixed = {"type": "fixed", "name": f"F{number}", "size": 3}
     fee = logical("fixed", "decimal", name=f"D{number}", size=9, precision=20, scale=2)
     return [
@@ -220,7 +220,7 @@ def check(type_: Type, values: list[Any]) -> None:
 
 
 def as_set(value: Any) -> Any:
-    """Give a value without the fields of unions that are not set."""
+    """Return a value without the fields of unions that are not set."""
     if isinstance(value, dict):
         return {name: as_set(each) for name, each in value.items() if each is not None}
     return [as_set(each) for each in value] if isinstance(value, list | tuple) else value

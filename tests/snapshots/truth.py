@@ -20,12 +20,12 @@ PLACES = re.compile(r"f\d+")
 
 
 def called(checkpoint: Checkpoint, uid: str) -> str:
-    """Give what tables and errors call an operator: its uid, or its id where the checkpoint stores no uids."""
+    """Return what tables and errors call an operator: its uid, or its id where the checkpoint stores no uids."""
     return uid if checkpoint.operators["uid"].any() else operator_id_of_uid(uid)
 
 
 def told(array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Give a column's values in the JSON of the truth files."""
+    """Return a column's values in the JSON of the truth files."""
     if isinstance(array, pa.ChunkedArray):
         return [each for chunk in array.chunks for each in told(chunk)]
     made = _told(array)
@@ -139,6 +139,6 @@ def _raw(value: Any) -> Any:
 
 
 def as_single(state: dict[str, Any]) -> dict[str, Any]:
-    """Give a state of 32-bit floats with its numbers as 64-bit ones: truth has a decimal that rounds to them."""
+    """Return a state of 32-bit floats with its numbers as 64-bit ones: truth has a decimal that rounds to them."""
     rows = [{**row, "value": _number(float(np.float32(row["value"])))} for row in state["rows"]]
     return {**state, "rows": rows}

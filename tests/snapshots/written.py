@@ -28,22 +28,22 @@ VOID = "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSeri
 
 
 def utf(text: str) -> bytes:
-    """Give what `writeUTF` writes."""
+    """Return what `writeUTF` writes."""
     return struct.pack(">H", len(text)) + text.encode()
 
 
 def snapshot(name: str, body: bytes = b"") -> bytes:
-    """Give a serializer's snapshot."""
+    """Return a serializer's snapshot."""
     return utf(name) + struct.pack(">i", 3) + body
 
 
 def header(value: bytes, name: str = "total", kind: str = "VALUE") -> bytes:
-    """Give the head of keyed state with Long keys and one state, a value unless another kind is given."""
+    """Return the head of keyed state with Long keys and one state, a value unless another kind is given."""
     return header_of({name: (kind, value)})
 
 
 def header_of(states: dict[str, tuple[str, bytes]], key: bytes = b"", *, is_compressed: bool = False) -> bytes:
-    """Give the head of keyed state, of Long keys unless others are given: by name, kind and serializer of states."""
+    """Return the head of keyed state, of Long keys unless others are given: by name, kind and serializer of states."""
     versioned = struct.pack(">i", 2)
     head = struct.pack(">i?", 6, is_compressed) + versioned + (key or snapshot(BASE + LONG))
     head += struct.pack(">h", len(states))
@@ -60,7 +60,7 @@ def native(folder: Path, head: bytes, groups: list[list[bytes]], uid: str = "sum
 
 
 def _of_heap(head: bytes, groups: list[list[bytes]], first: int) -> tuple[bytes, tuple[int, ...]]:
-    """Give a file in the heap's layout, and where its key groups begin."""
+    """Return a file in the heap's layout, and where its key groups begin."""
     data, offsets = head, []
     for group, states in enumerate(groups, first):
         offsets.append(len(data))
@@ -156,7 +156,7 @@ def longs(folder: Path, keys: np.ndarray[tuple[int], np.dtype[np.int64]], max_pa
 
 
 def item(held: bytes, version: int = 1) -> bytes:
-    """Give an item with its version and length in front."""
+    """Return an item with its version and length in front."""
     return struct.pack(">ii", version, len(held)) + held
 
 
@@ -166,7 +166,7 @@ def _listed(version: int, *items: bytes) -> bytes:
 
 
 def collected(*committables: bytes, checkpoint_id: int = 7, subtask: int = 1) -> bytes:
-    """Give an entry of a committer's state, in the layout of Flink 2.0 and newer."""
+    """Return an entry of a committer's state, in the layout of Flink 2.0 and newer."""
     requests = [each + struct.pack(">ii", 2, 1) for each in committables]
     of_subtask = struct.pack(">i", subtask) + _listed(0, *requests) + struct.pack(">ii", len(requests), 0)
     of_checkpoint = struct.pack(">qi", checkpoint_id, 2) + _listed(2, of_subtask)

@@ -88,11 +88,11 @@ class InLab:
         return lab.savepoint(wait=True) if number % 2 else lab.trigger_checkpoint(wait=True)
 
     def output(self) -> Counter[int]:
-        """Give the published rows."""
+        """Return the published rows."""
         return _rows([] if self.last is None else [self.last.output("out")])
 
     def rows_of(self, snapshot: str) -> frozenset[int]:
-        """Give the rows that a snapshot accounts for."""
+        """Return the rows that a snapshot accounts for."""
         copy = self.directory / "looked at"
         shutil.rmtree(copy, ignore_errors=True)
         copy.mkdir()
@@ -101,7 +101,7 @@ class InLab:
         return _keys(copy)
 
     def another(self, snapshot: str, how: str, number: int) -> str:
-        """Copy a snapshot, move it, or edit it; gives the new place."""
+        """Copy a snapshot, move it, or edit it; returns the new path."""
         target = f"/elsewhere/{how}-{number}"
         for path in self._files(snapshot):
             self._contents[f"{target}/{path.rpartition('/')[2]}"] = self._contents[path]
@@ -260,7 +260,7 @@ class Chain:
     def _check_with_copies(
         self, snapshot: Snapshot, policy: str, ending: str, before: Counter[int], refused: str
     ) -> None:
-        """Check less: once rows were kept, what is published does not tell which run published it."""
+        """Check less: once rows were kept, published rows do not show which run published them."""
         now = self.host.output()
         if refused:
             assert MISSING in refused or (AGAIN in refused and policy == "error")

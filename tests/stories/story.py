@@ -130,7 +130,7 @@ class Teller:
         )
 
     def _live(self, life: Life) -> bool:
-        """One life; True when the job has come to the end of its input."""
+        """Run one life; return True if the job has reached the end of its input."""
         self._begin(life)
         self._steps(life.steps)
         if life.ending and not self.lab.ended:

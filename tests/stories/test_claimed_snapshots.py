@@ -48,7 +48,7 @@ def _raise(row: dict[str, int]) -> dict[str, int]:
 
 
 def end_early(host: InLab | OnSlots, env: StreamEnvironment, snapshot: str, *, cancel: bool) -> str:
-    """Run a job that ends before its first checkpoint; gives the status in which it ends."""
+    """Run a job that ends before its first checkpoint; returns its final status."""
     if isinstance(host, OnSlots):
         with SparkJob(env, launch=ThreadGang, restore_path=snapshot, **CLAIM) as job, suppress(JobFailedError):
             job.start()

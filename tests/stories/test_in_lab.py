@@ -1,5 +1,5 @@
 """Stop-with-savepoint, suspend and drain with failures at every step, in the lab: output equals the batch result, or
-the job says FAILED and its savepoint goes on to that result.
+the job reports FAILED and resuming from its savepoint leads to that result.
 """
 
 from __future__ import annotations

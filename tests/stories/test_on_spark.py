@@ -1,5 +1,5 @@
 """Stop-with-savepoint, suspend and drain on Spark with workers killed at any moment: output equals the batch result,
-or the job says FAILED and its savepoint goes on to that result.
+or the job reports FAILED and resuming from its savepoint leads to that result.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def tell(spark: SparkSession, directory: Path, chance: random.Random) -> int:
 
 
 def check(directory: Path, *, drained: bool) -> None:
-    """A drain tells the totals so far, which the next life starts from scratch: then the sum counts."""
+    """A drain emits the totals so far, and the next life starts from zero: their sum must be right."""
     if not drained:
         check_output(directory)
         return

@@ -38,7 +38,7 @@ class Rescale:
 
     @property
     def queues(self) -> frozenset[PartitionerKind]:
-        """The edges where records queue up and barriers may overtake them: one's own partitioner stays aligned."""
+        """The edges where barriers may overtake queued records; edges with a user-defined partitioner stay aligned."""
         if self.topology == "CUSTOM_PARTITIONER":
             return frozenset()
         return frozenset(
@@ -74,7 +74,7 @@ Tasks = tuple[str, ...]
 
 
 def rescale_in_lab(row: Rescale, mode: str, seed: int = 1) -> tuple[Driver, Driver, str]:
-    """Play a row: fill the channels, take a checkpoint, cancel, and go on at the other parallelism; one worker dies in
+    """Play a row: fill the channels, take a checkpoint, cancel, and resume at the other parallelism; one worker dies in
     each run. Gives both runs and the checkpoint between them; everything has been checked.
     """
     plan = Plan(topology=row.topology, parallelism=row.old, splits=row.old, rows=4, batch_rows=1, credits=1, mode=mode)

@@ -80,7 +80,7 @@ class Story:
     seed: int
 
     def play(self) -> Driver:
-        """Do all the deeds; gives the last run, which has not ended if none of them ended it."""
+        """Take all actions; returns the last run, which has not ended if no action ended it."""
         settings = settings_for(self.plan, self.settings)
         driver = Driver(self.plan, self.seed, slow=self.slow, burst=self.burst, **settings)
         for wait, (deed, argument) in self.deeds:
@@ -179,7 +179,7 @@ def _stop_and_rescale(driver: Driver, parallelism: int, settings: dict[str, Any]
 
 
 def _rescaled(driver: Driver, parallelism: int, path: str | None, settings: dict[str, Any]) -> Driver:
-    """The job goes on, perhaps checkpointed in another way that keeps the same promise."""
+    """The job resumes, perhaps with another checkpointing mode of the same guarantee."""
     mode = driver.random.choice(EXACTLY_ONCE) if driver.plan.exactly_once else driver.plan.mode
     plan = driver.plan.rescaled(parallelism, mode)
     return driver.rescaled(parallelism, path, mode, **settings_for(plan, settings))

@@ -28,7 +28,7 @@ def rescale_on_spark(
     kill: Callable[[SparkJob], None],
     rows: int = 300,
 ) -> str:
-    """Play a row: a worker dies, the job is cancelled and goes on at the other parallelism. Gives the checkpoint
+    """Run a row: a worker dies, the job is cancelled and resumes at the other parallelism. Gives the checkpoint
     between the two, which holds records under way where barriers overtake them and the last task is slow; everything
     has been checked.
     """

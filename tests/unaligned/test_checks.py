@@ -16,7 +16,7 @@ from tests.unaligned.topologies import TOPOLOGIES
 
 
 def damaged(topology: str, damage: str) -> list[str]:
-    """Run a job in which one queue is tampered with; gives what the checks say."""
+    """Run a job in which one queue is tampered with; returns what the checks report."""
     driver = Driver(Plan(topology=topology, rows=20, batch_rows=1), 3, slow=["verified"])
     driver.run_until(lambda: _queue_of_buffers(driver) is not None)
     queue = _queue_of_buffers(driver)

@@ -66,7 +66,7 @@ def checkpoint_with_records_in_flight(driver: Driver, rows: int, held: Tasks) ->
 
 
 def fail(driver: Driver) -> None:
-    """The last worker dies; go on when another has come."""
+    """Kill the last worker; continue when another one has joined."""
     epoch = driver.lab.look.master.epoch
     driver.kill(driver.plan.parallelism - 1)
     driver.run_until(lambda: driver.lab.look.master.epoch == epoch + 1)

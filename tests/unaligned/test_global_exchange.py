@@ -45,7 +45,7 @@ def job(senders: int, receivers: int, others: int | None) -> StreamEnvironment:
 
 
 def with_data_in_flight(senders: int, receivers: int, others: int | None) -> tuple[Lab, str]:
-    """A job whose receivers had taken next to nothing when its checkpoint was taken, and where that lies."""
+    """Return a job whose receivers had taken little when its checkpoint was taken, and the checkpoint's path."""
     lab = Lab(job(senders, receivers, others))
 
     def is_held(action: object, receivers: str) -> bool:

@@ -175,7 +175,7 @@ def test_it_tells_what_became_of_its_requests_and_of_the_job(ran_on_spark: Spark
 
 
 def test_at_any_moment_of_its_run_what_was_pending_has_a_cause(ran_on_spark: SparkJob) -> None:
-    """Cut where the first barrier was taken: the others are somewhere, and the trace tells where."""
+    """Cut where the first barrier was taken: the others are in flight, and the trace shows where."""
     trace = ran_on_spark.trace
     taken = [number for number, record in enumerate(trace) if record.kind == "BarrierAligned"]
     asked = 0

@@ -47,7 +47,7 @@ def test_what_a_restore_brought_is_where_it_begins() -> None:
     lab.run_until(lambda lab: _total(lab, "c") != restored)
     told = says(lab.why("totals", key="c"))
     assert told[1].startswith(f"{restored} became {_total(lab, 'c')}: ")
-    assert lab.why(key="c").told  # the lab itself stands where it stood
+    assert lab.why(key="c").told  # the lab itself has not moved
 
 
 def test_asking_leaves_the_lab_where_it_is() -> None:

@@ -71,7 +71,7 @@ def test_what_cannot_be_made_to_happen_says_why() -> None:
         lab.look.why_not("dance")
 
 
-# --- what befell it ---------------------------------------------------------------------------------------------------
+# --- why it failed ----------------------------------------------------------------------------------------------------
 
 
 def test_a_lost_acknowledgement_is_the_first_cause_of_what_stays_pending() -> None:

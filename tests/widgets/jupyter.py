@@ -70,7 +70,7 @@ THEME = "async (theme) => { await window.jupyterapp.commands.execute('apputils:c
 
 @contextmanager
 def jupyter_lab(folder: Path) -> Iterator[str]:
-    """A server of the notebooks in `folder/notebooks`; gives its address. The user's own set-up is not read."""
+    """A server of the notebooks in `folder/notebooks`; returns its address. The user's own set-up is not read."""
     home = folder / "home"
     for name, values in SETTINGS.items():
         file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"

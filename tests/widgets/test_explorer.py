@@ -252,7 +252,7 @@ def test_where_nothing_can_be_done_buttons_say_why() -> None:
         explorer.step()
     assert explorer.controls.go.disabled
     assert explorer.controls.go.tooltip.startswith("The job is finished")
-    explorer.stepper.value = 0  # nor does it go on where somebody looks at its past
+    explorer.stepper.value = 0  # nor does it continue while its past is shown
     assert not explorer.stepper.goes_on
     recorded = explorer.lab.trace.show()
     assert recorded.controls.widget.layout.display == "none"

@@ -131,7 +131,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     player = app.locator(".kit-player").first
     player.get_by_role("button", name="Step").click()
     expect(app.locator(".kit-head")).to_have_text("flights running")
-    player.get_by_role("button", name="Play").click()  # at the end it goes on by itself
+    player.get_by_role("button", name="Play").click()  # at the end it continues by itself
     expect(count).to_have_text(re.compile("^step ([4-9]|1[0-9]) of"))
     player.get_by_role("button", name="Pause").click()
     app.get_by_label("until").select_option("all tasks are running")
@@ -255,7 +255,7 @@ def test_a_dead_kernel_is_one_sentence(address: str, browser: Browser, tmp_path:
 def test_the_five_questions_of_a_new_user_are_answered_without_scrolling(
     address: str, browser: Browser, tmp_path: Path
 ) -> None:
-    """The words of each answer lie within a small screen, and axe finds no barrier to reading them."""
+    """The words of each answer fit a small screen, and axe finds no accessibility problem."""
     wrong: list[str] = []
     page = new_page(browser, wrong)
     page.set_viewport_size({"width": 1366, "height": 768})

@@ -1,4 +1,4 @@
-"""The space-time widget: what it sends of a run that goes on, and what stays of it in a saved notebook."""
+"""The space-time widget: the data that it sends for a growing run, and what a saved notebook keeps."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ UNALIGNED = CheckpointOptions(CHECKPOINT, "chk-1", AlignmentType.UNALIGNED)
 
 
 def sent(options: CheckpointOptions) -> CheckpointOptions:
-    """Give the options as they arrive, with the trigger at a source and with the barrier at the next task."""
+    """Return the options as they arrive, with the trigger at a source and with the barrier at the next task."""
     trigger = TriggerTaskCheckpoint(task="rows/0", attempt=1, checkpoint_id=1, timestamp_ms=2, options=options)
     blobs: list[bytes] = []
     triggered = decode(json.loads(json.dumps(encode(trigger, blobs))), blobs)

@@ -55,7 +55,7 @@ class Shape:
 
 
 def environment(shape: Shape, **checkpoint: Any) -> StreamEnvironment:
-    """Give the job; every state lies in a file, checkpoints are kept when the job is cancelled."""
+    """Return the job; all state is in files, and checkpoints are retained when the job is cancelled."""
     settings: dict[str, Any] = {
         "interval_ms": 40,
         "memory_threshold_bytes": 0,
@@ -190,7 +190,7 @@ def wrong(lab: Lab, shape: Shape) -> dict[str, Any]:
 
 
 def expected(shape: Shape) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Give rows and total of each group."""
+    """Return rows and total of each group."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row in shape.records:
         key = (row["k"], row["t"] // WINDOW_MS * WINDOW_MS) if shape.way == "windows" else (row["k"],)
@@ -199,7 +199,7 @@ def expected(shape: Shape) -> dict[tuple[Any, ...], tuple[int, int]]:
 
 
 def committed_windows(lab: Lab) -> Counter[Any]:
-    """Give the windows that were committed."""
+    """Return the windows that were committed."""
     frame = lab.output("windows")
     if frame.empty:
         return Counter()
@@ -210,7 +210,7 @@ def committed_windows(lab: Lab) -> Counter[Any]:
 
 
 def committed_totals(lab: Lab) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Give the last of the committed updates of each key; no update may have been committed twice."""
+    """Return the last of the committed updates of each key; no update may have been committed twice."""
     frame = lab.output("totals")
     if frame.empty:
         return {}
@@ -241,13 +241,13 @@ def settle(lab: Lab) -> None:
 
 
 def state_files(lab: Lab) -> set[str]:
-    """Give the files in checkpoints and savepoints, except for `_metadata`."""
+    """Return the files in checkpoints and savepoints, except for `_metadata`."""
     below = {*lab.look.files.paths(CHECKPOINTS), *lab.look.files.paths("/savepoints")}
     return {path for path in below if not path.endswith("/_metadata")}
 
 
 def referenced_files(lab: Lab) -> set[str]:
-    """Give the files that the `_metadata` on the disk refer to."""
+    """Return the files that the `_metadata` on the disk refer to."""
     found: set[str] = set()
     for path, data in lab.look.files.contents.items():
         if path.endswith("/_metadata"):

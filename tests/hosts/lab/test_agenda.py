@@ -141,7 +141,7 @@ def test_messages_on_one_way_keep_their_order() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_copy_goes_on_by_itself(mode: dict[str, Any]) -> None:
-    """A copy that shared anything that changes with its original would not come to the same end after it."""
+    """A copy that shared mutable objects with its original would end differently after it."""
     lab = Lab(environment(Shape("union", parallelism=2), **mode), seed=3)
     lab.run_until(checkpoint=1)
     other = lab.fork()

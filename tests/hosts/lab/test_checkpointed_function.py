@@ -168,7 +168,7 @@ def until_begun(lab: Lab, subtasks: int) -> None:
 
 
 def cancelled(lab: Lab) -> str:
-    """Cancel the job; where its newest checkpoint lies."""
+    """Cancel the job, and return the path of its newest checkpoint."""
     lab.cancel()
     while lab.enabled():
         lab.step()

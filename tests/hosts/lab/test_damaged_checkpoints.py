@@ -27,7 +27,7 @@ def job(*, emit: str = "final", fall_back: bool = True, restart: FixedDelay | No
 
 
 def dead(env: StreamEnvironment, checkpoints: int = 3, until: str = "NotifyCheckpointComplete") -> Lab:
-    """Give a lab whose driver dies after some checkpoints with rows in between, when this has come after the last."""
+    """Return a lab whose driver dies after some checkpoints with rows in between, when this has come after the last."""
     lab = Lab(env)
     lab.run_until(record="AllTasksRunning")
     for _ in range(checkpoints):

@@ -44,7 +44,7 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def do(lab: Lab, shape: Shape, deed: str, argument: int) -> tuple[Lab, Shape]:
-    """One deed; a stop goes on with a second lab at another parallelism."""
+    """Take one action; after a stop, a second lab resumes at another parallelism."""
     if lab.ended:
         return lab, shape
     if deed == "steps":

@@ -40,7 +40,7 @@ def united(*times: range, idle_ms: int, chaining: bool = True, batch_rows: int =
 
 
 def without(lab: Lab, held: Callable[[Action], bool], ms: int) -> None:
-    """Let the lab go on for this time without the actions that are held."""
+    """Run the lab for this time without the held actions."""
     until_ms = lab.look.at_ms + ms
     while lab.look.at_ms < until_ms:
         lab.step(next(each for each in lab.enabled() if not held(each)))

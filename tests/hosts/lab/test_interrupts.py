@@ -1,4 +1,4 @@
-"""Interrupts: a lab stands at a whole step afterwards, and goes on as if nothing had been."""
+"""Interrupts: afterwards a lab is at a whole step, and continues as if nothing had happened."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Hook:
 
 
 def job(*, uid: str = "counts") -> StreamEnvironment:
-    """Give a job with a durable store that counts letters; `uid` names the state."""
+    """Return a job with a durable store that counts letters; `uid` names the state."""
     env = StreamEnvironment(
         "letters",
         checkpoint=CheckpointConfig(

@@ -1,4 +1,4 @@
-"""A driver dies at any step, another goes on: no confirmed checkpoint is lost, nothing is left, no row comes twice.
+"""A driver dies at any step, and another recovers: it keeps confirmed checkpoints, leaves nothing, and repeats no row.
 
 The driver of a lab takes everything with it but the disk and what was staged and published; `recover=True` is the one
 that comes after it.
@@ -42,7 +42,7 @@ LIVES = st.lists(
 
 
 def durable(shape: Shape, **checkpoint: Any) -> StreamEnvironment:
-    """Give the job with a store that outlives its driver."""
+    """Return the job with a store that outlives its driver."""
     return environment(shape, store="filesystem", directory=CHECKPOINTS, **checkpoint)
 
 
@@ -76,7 +76,7 @@ def until_confirmed(lab: Lab, more: int) -> None:
 
 
 def orphans(lab: Lab) -> set[str]:
-    """Give the files in the checkpoint directory that nothing refers to, and what is staged for no checkpoint."""
+    """Return the files in the checkpoint directory that nothing refers to, and what is staged for no checkpoint."""
     stored = {path for path in lab.look.files.paths(CHECKPOINTS) if "/store/" in path}
     directories = {path.rpartition("/")[0] for path in lab.look.files.paths(CHECKPOINTS) if path.endswith("/_metadata")}
     unreferenced = {path for path in state_files(lab) - stored - referenced_files(lab) if "savepoint-" not in path}

@@ -68,7 +68,7 @@ def test_a_decider_that_forgets_its_limit_is_found_by_a_swarm() -> None:
 
 
 def _rescaled(repartitioner: type, seed: int) -> dict[str, int]:
-    """The totals of a job that is stopped at parallelism 3, and goes on at 1."""
+    """Return the totals of a job that is stopped at parallelism 3, and resumes at 1."""
     before = Lab(job(3), seed=seed)
     before.run_until(until=lambda lab: lab.position >= 80)
     path = before.stop(wait=True)

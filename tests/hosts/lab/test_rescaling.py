@@ -1,4 +1,4 @@
-"""A job that goes on at another parallelism while it runs: on request, and because slots come and go."""
+"""Rescaling of a running job: on request, and because the number of slots changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS = "abcd"
 
 
 def lab_of(seed: int = 0, steps: int = 80, **settings: Any) -> Lab:
-    """A lab of the job of running sums, in the midst of its rows."""
+    """A lab of the job of running sums, in the middle of its rows."""
     lab = Lab(ready_job("keyed-sum", **{"rows": ROWS} | settings), seed=seed, scheduler=Random())
     lab.run_until(record="AllTasksRunning")
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""Schedulers: each comes to the same rows by another way, and what it chooses follows from the lab alone."""
+"""Schedulers: each leads to the same rows on another way, and chooses only from the state of the lab."""
 
 from __future__ import annotations
 

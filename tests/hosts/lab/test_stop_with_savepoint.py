@@ -66,7 +66,7 @@ def test_windows_that_are_open_fire_with_a_drain_and_are_kept_without(drain: boo
 
 @pytest.mark.parametrize("reached", [False, True])
 def test_a_savepoint_that_fails_with_nobody_to_blame_fails_the_job_once_a_task_stands_at_it(reached: bool) -> None:
-    """As in Flink 2.x: the task that has taken its part learns of the abort and cannot go on."""
+    """As in Flink 2.x: the task that has taken its snapshot is notified of the abort and cannot continue."""
     lab = Lab(environment(Shape(rows=300), interval_ms=None, timeout_ms=10_000), seed=3)
     lab.run_until(record="AllTasksRunning")
     asked = lab.stop()

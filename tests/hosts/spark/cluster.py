@@ -53,7 +53,7 @@ class StandaloneCluster:
                 return self.master
 
     def start_worker(self, number: int, host: str = "", within: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-        """Start a worker, which tells the master of itself; `within` is the command that puts it on another host."""
+        """Start a worker, which registers with the master; `within` is the command that puts it on another host."""
         host = host or self.host
         place = self.directory / f"worker-{number}"
         arguments = ["--host", host, "--cores", str(self.cores), "--memory", "2g", "--webui-port", "0"]

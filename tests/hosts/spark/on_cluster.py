@@ -56,7 +56,7 @@ def executors(cluster: StandaloneCluster) -> list[int]:
 
 
 def executor_frozen(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
-    """SIGSTOP of an executor and all that it has started; it goes on when the job is done."""
+    """SIGSTOP of an executor and all that it has started; it continues when the job is done."""
     executor = executor_of(job.look.workers()[0])
     for pid in (executor, *descendants(executor)):
         send(pid, signal.SIGSTOP)
@@ -108,7 +108,7 @@ WIRE = WireSettings(heartbeat_interval_ms=200, heartbeat_timeout_ms=3_000)
 
 
 def suffer(directory: Path, fault: str, cluster: StandaloneCluster, spark: SparkSession) -> dict[str, object]:
-    """Run a job, have the fault befall it, compare its output."""
+    """Run a job, inject the fault, and compare the output."""
     env = totals_job(directory, generator(rows_per_second=30_000))
     settings = DriverSettings(wire=WIRE)
     with SparkJob(env, spark, settings=settings) as job:

@@ -1,4 +1,4 @@
-"""A standalone cluster with its master and its workers, and what befalls them while a job runs: the output is the same.
+"""A standalone cluster with its master and its workers, and their faults while a job runs: the output is the same.
 
 One process for all (`tests.hosts.spark.on_cluster`), since the session takes longer than the jobs.
 """

@@ -173,7 +173,7 @@ def grow_kill_and_rescale(running: Any, paths: list[Path], kill: Callable[[int],
 
 
 def twelve_files(directory: Path, how: Mapping[str, Any], kill: Callable[[SparkJob, int], None]) -> None:
-    """Each line comes once, through kills, rescales, and a stop after which another job goes on."""
+    """Each line is processed once, despite kills, rescales, and a stop after which another job resumes."""
     paths = [directory / f"{number}.log" for number in range(TWELVE)]
     write(paths, 0, 0)
     source = TailSource(paths, columns=("path", "line"))

@@ -1,4 +1,4 @@
-"""Ctrl-C: a script ends with its job, a notebook's cell says that the job goes on; neither leaves anything behind."""
+"""Ctrl-C: a script ends with its job, a notebook's cell says that the job continues; neither leaves anything behind."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ job = endless(Path(os.environ["TMPDIR"]).parent / "job").start()
 
 
 class Notebook:
-    """A kernel of Jupyter's, whose temporary files lie in a directory of its own."""
+    """A Jupyter kernel with its own directory of temporary files."""
 
     def __init__(self, directory: Path) -> None:
         self.temporary = directory / "t"

@@ -1,4 +1,4 @@
-"""Storage that hiccups: on both hosts, a job goes on through an outage of any kind, and ends by a fault of its own."""
+"""Storage outages: on both hosts, a job survives an outage of any kind, and fails because of its own faults."""
 
 from __future__ import annotations
 

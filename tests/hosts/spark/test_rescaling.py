@@ -1,4 +1,4 @@
-"""Jobs on Spark that go on at another parallelism while they run."""
+"""Rescaling of running jobs on Spark."""
 
 from __future__ import annotations
 

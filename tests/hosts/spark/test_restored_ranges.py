@@ -1,4 +1,4 @@
-"""A job with much state goes on at another parallelism: each subtask reads its own key groups, and none is lost."""
+"""A job with much state resumes at another parallelism: each subtask reads its own key groups, and none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several jobs in one process: none goes on unseen."""
+"""Several jobs in one process: none continues unnoticed."""
 
 from __future__ import annotations
 

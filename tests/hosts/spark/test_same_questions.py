@@ -25,7 +25,7 @@ Begin = Callable[..., Any]
 
 
 def environment(home: Path, **settings: Any) -> StreamEnvironment:
-    """Give a job that goes on until it is ended."""
+    """Return a job that runs until it is ended."""
     places = {"directory": str(home / "checkpoints")}
     checkpoint = CheckpointConfig(memory_threshold_bytes=0, **places | settings)
     env = StreamEnvironment("sums", checkpoint=checkpoint)
@@ -153,7 +153,7 @@ LOOKS = ["answer", "metrics", "restores"]
     ("name", "hosts"), [*((name, (Lab, SparkJob)) for name in SHARED), *((name, (Look, SparkLook)) for name in LOOKS)]
 )
 def test_arguments_have_the_same_names_and_kinds(name: str, hosts: tuple[type, type]) -> None:
-    """All but one default: a job on Spark waits for the answer unless told not to, a lab goes on step by step."""
+    """All but one default: a job on Spark waits for the answer by default, and a lab does not."""
     lab, spark = (
         [(each.name, each.kind, each.default) for each in inspect.signature(getattr(host, name)).parameters.values()]
         for host in hosts

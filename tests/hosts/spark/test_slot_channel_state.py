@@ -101,7 +101,7 @@ class UnalignedSlot:
         task.handle = slow  # type: ignore[method-assign]
 
     def heard(self, kind: type[M]) -> dict[str, M]:
-        """Give what the tasks said of this kind, by task."""
+        """Return what the tasks said of this kind, by task."""
         return {message.task: message for message in self.said if isinstance(message, kind)}  # type: ignore[attr-defined]
 
     @property

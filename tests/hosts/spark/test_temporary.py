@@ -1,4 +1,4 @@
-"""Directories among the temporary files: gone with their process, or at the next one's start."""
+"""Directories of temporary files: deleted when their process ends, or when the next one starts."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def drive(
 
 
 def check_takeover(directory: Path, store: str, die: tuple[str, str, int], *, spark: bool = False) -> None:
-    """Kill one driver and let another go on; then check what is left."""
+    """Kill one driver and let another recover; then check the files that are left."""
     assert drive(directory, store, recover=False, die=die, spark=spark) is None
     job = totals_job(directory, store=store).job_graph()
     ids = stored_ids(directory, store, job.job_id)
@@ -89,7 +89,7 @@ def check_takeover(directory: Path, store: str, die: tuple[str, str, int], *, sp
 
 
 def stored_ids(directory: Path | str, setting: str, job_id: str) -> list[int]:
-    """Give the checkpoints that the store has."""
+    """Return the checkpoints that the store has."""
     store = open_store(setting, CheckpointStorage(f"{directory}/checkpoints", job_id))
     try:
         return [entry.checkpoint_id for entry in store.checkpoints()]

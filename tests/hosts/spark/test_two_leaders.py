@@ -84,7 +84,7 @@ class Driver:
         return self._process.poll() is not None
 
     def end(self) -> dict[str, Any]:
-        """Wait for its end; gives what it said."""
+        """Wait for its end; returns its output."""
         out, error = self._process.communicate(timeout=120)
         assert self._process.returncode == 0, error
         answer: dict[str, Any] = json.loads(out.splitlines()[-1])
@@ -223,7 +223,7 @@ def test_drivers_frozen_and_thawed_at_random(
 
 
 def freeze_and_thaw(chance: random.Random, directory: str, store: str) -> list[dict[str, Any]]:
-    """Let up to four drivers take over from each other while they are frozen and thawed; gives how each ended."""
+    """Let up to four drivers take over from each other while they are frozen and thawed; returns how each ended."""
     drivers = [Driver(directory, store, rows_per_second=15_000)]
     frozen: set[int] = set()
     while not any(each.ended for each in drivers):

@@ -20,7 +20,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def back_pressured(directory: Path, mode: str, parallelism: int = 2, pause_ms: int = 20) -> Any:
-    """The job; all state lies in files."""
+    """Return the job; all state is in files."""
     settings = MODES[mode] | {"memory_threshold_bytes": 0, "tolerable_failures": 1_000}
     return totals_job(directory, parallelism=parallelism, interval_ms=40, copy_pause_ms=pause_ms, **settings)
 

@@ -44,19 +44,19 @@ TASK = "a/0"
 
 
 def buffer(*values: int) -> Buffer:
-    """Give a buffer of a column of its own."""
+    """Return a buffer of a column of its own."""
     return Buffer(pa.RecordBatch.from_pydict({"n": list(values)}))
 
 
 def watched(*values: int) -> tuple[list[Buffer], Callable[[], bool]]:
-    """Give a buffer in a list to take it from, and whether anybody still holds it."""
+    """Return a buffer in a list to take it from, and whether anybody still holds it."""
     made = buffer(*values)
     seen = weakref.ref(made.batch)
     return [made], lambda: seen() is not None
 
 
 def values(elements: Iterable[Any]) -> list[Any]:
-    """Give each buffer's column, and other elements as they are."""
+    """Return each buffer's column, and other elements as they are."""
     return [e.batch.column(0).to_pylist() if isinstance(e, Buffer) else e for e in elements]
 
 
@@ -116,7 +116,7 @@ class Slot:
             self.writers[command.task].failed(command)
 
     def write_files(self) -> Slot:
-        """Write the files that wait, and tell."""
+        """Write the pending files, and report them to the machine."""
         while self.jobs:
             self.hear(self.answer_to(self.jobs.pop(0))).run()
         return self
@@ -148,11 +148,11 @@ class Slot:
         return [(event.task, event) for event in self.answers if isinstance(event, ChannelStateFailed)]
 
     def errors(self) -> dict[str, ChannelStateFailed]:
-        """Give the last failure of each task, in the order of their first ones."""
+        """Return the last failure of each task, in the order of their first ones."""
         return dict(self.failures)
 
     def written(self) -> dict[str, ChannelStateWritten]:
-        """Give the last success of each task, in the order of their first ones."""
+        """Return the last success of each task, in the order of their first ones."""
         return {event.task: event for event in self.answers if isinstance(event, ChannelStateWritten)}
 
     def states(self) -> list[StateObject]:
@@ -162,12 +162,12 @@ class Slot:
 
 
 def encode_element(element: DataElement) -> pa.Buffer:
-    """Give an element's bytes."""
+    """Return an element's bytes."""
     return ChannelStateSerializer().encode([element])[0][8:]
 
 
 def read_back(part: RestoredPart) -> list[DataElement]:
-    """Give the elements behind a channel's handle."""
+    """Return the elements behind a channel's handle."""
     source, serializer = pa.BufferReader(part.data), ChannelStateSerializer()
     elements: list[DataElement] = []
     for offset in part.handle.offsets:
@@ -177,7 +177,7 @@ def read_back(part: RestoredPart) -> list[DataElement]:
 
 
 def in_file(job: WriteChannelStateFile) -> list[Any]:
-    """Give the values of all elements that are to be written to a file, in order."""
+    """Return the values of all elements that are to be written to a file, in order."""
     data, offsets = job.encode()
     source, serializer = pa.BufferReader(data), ChannelStateSerializer()
     elements: list[DataElement] = []
@@ -191,24 +191,24 @@ def in_file(job: WriteChannelStateFile) -> list[Any]:
 
 
 def submit(request: ChannelStateWriteRequest) -> SubmitChannelState:
-    """Give the message with a request."""
+    """Return the message with a request."""
     return SubmitChannelState(task=request.task, request=request)
 
 
 def start(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
-    """Give a start request."""
+    """Return a start request."""
     return submit(CheckpointStartRequest(task=task, checkpoint_id=checkpoint_id, location=LOCATION))
 
 
 def release(task: str = TASK) -> SubmitChannelState:
-    """Give a request of a task that leaves."""
+    """Return a request of a task that leaves."""
     return submit(SubtaskReleaseRequest(task=task))
 
 
 def abort(
     checkpoint_id: int = 1, task: str = TASK, *, cause: str = "given up", priority: bool = False
 ) -> SubmitChannelState:
-    """Give an abort request."""
+    """Return an abort request."""
     return submit(
         CheckpointAbortRequest(task=task, checkpoint_id=checkpoint_id, cause=ValueError(cause), priority=priority)
     )
@@ -217,7 +217,7 @@ def abort(
 def write_in(
     *elements: DataElement, checkpoint_id: int = 1, task: str = TASK, info: InputChannelInfo = IN
 ) -> SubmitChannelState:
-    """Give a request to take input along."""
+    """Return a request to take input along."""
     return submit(
         WriteInputRequest(
             task=task,
@@ -230,7 +230,7 @@ def write_in(
 
 
 def write_out(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
-    """Give a request to take output along."""
+    """Return a request to take output along."""
     return submit(
         WriteOutputRequest(
             task=task, checkpoint_id=checkpoint_id, info=OUT, start_seq=0, buffers=elements or (buffer(1),)
@@ -239,26 +239,26 @@ def write_out(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK) 
 
 
 def await_out(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
-    """Give a request to take output along that is known when it is `decided`."""
+    """Return a request to take output along that is known when it is `decided`."""
     return submit(WriteOutputFutureRequest(task=task, checkpoint_id=checkpoint_id, info=OUT, start_seq=0))
 
 
 def decided(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK, error: Exception | None = None) -> Word:
-    """Give the message with the output that an `await_out` waits for, or why there is none."""
+    """Return the message with the output that an `await_out` waits for, or why there is none."""
     buffers = () if error else elements or (buffer(1),)
     return OutputDataDecided(task=task, checkpoint_id=checkpoint_id, info=OUT, buffers=buffers, error=error)
 
 
 def complete_in(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
-    """Give a request that ends the input."""
+    """Return a request that ends the input."""
     return submit(CompleteInputRequest(task=task, checkpoint_id=checkpoint_id))
 
 
 def complete_out(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
-    """Give a request that ends the output."""
+    """Return a request that ends the output."""
     return submit(CompleteOutputRequest(task=task, checkpoint_id=checkpoint_id))
 
 
 def complete(*tasks: str, checkpoint_id: int = 1) -> list[Word]:
-    """Give the requests that end input and output of these tasks, or of one."""
+    """Return the requests that end input and output of these tasks, or of one."""
     return [end(checkpoint_id, task) for task in tasks or (TASK,) for end in (complete_in, complete_out)]

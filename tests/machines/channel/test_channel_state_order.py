@@ -42,7 +42,7 @@ Make = Callable[[], Word]
 
 
 def reason(slot: Slot, task: str = TASK) -> CheckpointFailureReason:
-    """Give the reason of the task's last failure."""
+    """Return the reason of the task's last failure."""
     return slot.errors()[task].reason
 
 

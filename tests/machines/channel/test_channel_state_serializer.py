@@ -56,7 +56,7 @@ def same(one: list[DataElement], other: list[DataElement]) -> bool:
 
 
 def decoded(data: bytes | pa.Buffer) -> list[DataElement]:
-    """Give the elements whose bytes these are, as a chunk has them."""
+    """Return the elements whose bytes these are, as a chunk has them."""
     return SERIALIZER.read_data(pa.BufferReader(data), len(data))
 
 

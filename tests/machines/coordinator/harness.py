@@ -42,7 +42,7 @@ def graph(
     chains: dict[str, int] | None = None,
     **checkpoint: Any,
 ) -> ExecutionGraph:
-    """Give a graph of vertices with parallelisms, by default `source` x2 -hash-> `sums` x2.
+    """Return a graph of vertices with parallelisms, by default `source` x2 -hash-> `sums` x2.
 
     An edge is (from, to, partitioner), by default a line of hash edges; `chains` gives vertices more operators than 1.
     """
@@ -89,7 +89,7 @@ def graph(
 
 
 def operator_id(vertex: str, number: int = 0) -> str:
-    """Give the id of the operator of this number in the chain of a vertex, head first."""
+    """Return the id of the operator of this number in the chain of a vertex, head first."""
     return f"{vertex}-{number}".encode().hex().ljust(32, "0")
 
 
@@ -108,7 +108,7 @@ def _chain(vertex: str, operators: int) -> tuple[ChainedOperator, ...]:
 
 
 def keyed_state(path: str, size: int = 10) -> OperatorSubtaskState:
-    """Give the state of a subtask that lies in one file."""
+    """Return the state of a subtask in one file."""
     handle = KeyGroupsStateHandle(KeyGroupRange(0, 0), (0,), FileStateHandle(path, size))
     return OperatorSubtaskState(managed_keyed_state=(handle,))
 
@@ -203,13 +203,13 @@ class Harness:
     # --- what came out --------------------------------------------------------------------------------------------
 
     def take(self, kind: type[W]) -> list[W]:
-        """Give the commands of this kind that have not been taken yet."""
+        """Return the commands of this kind that have not been taken yet."""
         found = [word for word in self.emitted if isinstance(word, kind)]
         self.emitted = [word for word in self.emitted if not isinstance(word, kind)]
         return found
 
     def notes(self, kind: type[W]) -> list[W]:
-        """Give the notes of this kind, without taking them."""
+        """Return the notes of this kind, without taking them."""
         return [word for word in self.emitted if isinstance(word, kind)]
 
     def errors(self) -> dict[int, str]:
@@ -217,15 +217,15 @@ class Harness:
         return {word.request_id: word.error for word in self.take(commands.CompleteRequest) if word.error}
 
     def pending(self) -> list[int]:
-        """Give the ids of the pending checkpoints."""
+        """Return the ids of the pending checkpoints."""
         return list(self.coordinator.pending)
 
     def retained(self) -> list[CompletedCheckpoint]:
-        """Give the retained checkpoints."""
+        """Return the retained checkpoints."""
         return self.coordinator.store.checkpoints
 
     def retained_ids(self) -> list[int]:
-        """Give their ids."""
+        """Return their ids."""
         return [checkpoint.checkpoint_id for checkpoint in self.retained()]
 
     def discarded(self) -> set[str]:

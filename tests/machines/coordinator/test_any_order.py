@@ -31,7 +31,7 @@ ASKING = (
 
 
 def files_of(task: str, checkpoint_id: int) -> dict[str, str]:
-    """Give the file of each operator of a task, by the operator's id."""
+    """Return the file of each operator of a task, by the operator's id."""
     vertex = task.rpartition("/")[0]
     ids = [operator_id(vertex, number) for number in range({"source": 2, "sums": 3}[vertex])]
     return {operator: f"{task}-{operator}-{checkpoint_id}" for operator in ids}

@@ -33,7 +33,7 @@ TASKS = ["source/0", "source/1", "sums/0", "sums/1"]
 
 
 def snapshot_of(task: str, checkpoint_id: int, *shared: str) -> TaskStateSnapshot:
-    """Give an ack of `task` with incremental state."""
+    """Return an ack of `task` with incremental state."""
     state = incremental(checkpoint_id, *shared).subtask_states["op"]
     return TaskStateSnapshot({operator_id(task.rpartition("/")[0]): state})
 

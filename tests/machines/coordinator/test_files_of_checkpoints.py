@@ -70,7 +70,7 @@ class SharingJob:
     # --- state ------------------------------------------------------------------------------------------------------
 
     def state(self, owner: str, checkpoint_id: int, location: str, files: set[str]) -> OperatorSubtaskState:
-        """Give the state of an operator of a subtask; its new files are added to `files`."""
+        """Return the state of an operator of a subtask; its new files are added to `files`."""
         new = f"shared/{owner}-{checkpoint_id}"
         full, meta, *rest = private = [f"{location}/{owner}-{number}" for number in range(4)]
         files |= {new, *private}
@@ -82,7 +82,7 @@ class SharingJob:
         return OperatorSubtaskState(managed_keyed_state=(managed,), raw_keyed_state=(raw,))
 
     def metadata(self, checkpoint_id: int, location: str, files: set[str]) -> CheckpointMetadata:
-        """Give a whole checkpoint of an earlier run, which the next one may build on."""
+        """Return a whole checkpoint of an earlier run, which the next one may build on."""
         operators = []
         for vertex in VERTICES:
             for number in range(CHAIN):
@@ -211,7 +211,7 @@ class SharingJob:
 
 
 def files_of(checkpoints: Iterable[CompletedCheckpoint]) -> set[str]:
-    """Give all files that these checkpoints refer to, with their metadata."""
+    """Return all files that these checkpoints refer to, with their metadata."""
     return {
         file
         for checkpoint in checkpoints

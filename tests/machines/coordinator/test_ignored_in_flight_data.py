@@ -38,7 +38,7 @@ FULL = OperatorSubtaskState(
 
 
 def restored(job: Harness) -> dict[str, TaskRestore | None]:
-    """Give what the tasks get of the latest checkpoint."""
+    """Return what the tasks get of the latest checkpoint."""
     latest = job.coordinator.restore.latest()
     assert latest is not None
     found = restore_job(job.graph, latest.operator_states, latest.checkpoint_id, allow_non_restored_state=False)

@@ -15,7 +15,7 @@ ENDED = TaskStateSnapshot({}, is_task_finished=True)
 
 
 def covering(job: Harness, *ended: str) -> int:
-    """Complete a checkpoint in which these tasks had come to the end of their input; returns its id."""
+    """Complete a checkpoint in which these tasks had reached the end of their input; returns its id."""
     checkpoint_id = job.trigger()
     for task in TASKS:
         job.ack(checkpoint_id, task, ENDED if task in ended else None)

@@ -37,7 +37,7 @@ def pending(
     coordinators: tuple[str, ...] = (),
     hooks: tuple[str, ...] = (),
 ) -> PendingCheckpoint:
-    """Give a checkpoint that waits for `source/0` and `sums/0`, and for these."""
+    """Return a checkpoint that waits for `source/0` and `sums/0`, and for these."""
     job = graph({"source": 1, "sums": 1})
     calculator = CheckpointPlanCalculator(job, allow_finished_tasks=True)
     plan = calculator.calculate(1, lambda task: ExecutionState.RUNNING)

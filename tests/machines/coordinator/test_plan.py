@@ -19,18 +19,18 @@ from tests.machines.coordinator.harness import graph, operator_id
 
 
 def plan_of(execution_graph: ExecutionGraph, *finished: str) -> CheckpointPlan:
-    """Give the plan when these tasks have finished and all others run."""
+    """Return the plan when these tasks have finished and all others run."""
     calculator = CheckpointPlanCalculator(execution_graph, allow_finished_tasks=True)
     return calculator.calculate(1, lambda task: ExecutionState.FINISHED if task in finished else ExecutionState.RUNNING)
 
 
 def names(tasks: object) -> list[str]:
-    """Give the tasks' names."""
+    """Return the tasks' names."""
     return [task.task for task in tasks]  # type: ignore[attr-defined]
 
 
 def tasks(vertex: str, *numbers: int) -> list[str]:
-    """Give names of a vertex's tasks."""
+    """Return names of a vertex's tasks."""
     return [f"{vertex}/{number}" for number in numbers]
 
 
@@ -147,7 +147,7 @@ def test_one_task_that_does_not_run_is_in_the_way(state: ExecutionState, finishe
 
 
 def union_state(job: ExecutionGraph, vertex: str) -> dict[str, OperatorStateBuilder]:
-    """Give states in which a subtask of `vertex` used a union list."""
+    """Return states in which a subtask of `vertex` used a union list."""
     task = job.task(f"{vertex}/0")
     builder = OperatorStateBuilder.of(task, task.vertex.operators[0])
     handle = OperatorStreamStateHandle(
@@ -182,7 +182,7 @@ CHAINS = {"source": 3, "maps": 3, "sums": 3}
 
 
 def states_of(job: ExecutionGraph, union: tuple[object, ...] | None) -> dict[str, OperatorStateBuilder]:
-    """Give the states of all operators; each subtask reports two managed and two raw handles of two lists.
+    """Return the states of all operators; each subtask reports two managed and two raw handles of two lists.
 
     `union` is the place of the one union list: vertex, operator, subtask, managed or raw, handle and list.
     """

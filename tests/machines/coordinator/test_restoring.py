@@ -27,7 +27,7 @@ RETAINED = CheckpointProperties.for_checkpoint(RetentionPolicy.RETAIN_ON_CANCELL
 def snapshot(
     *shared: str, properties: CheckpointProperties = RETAINED, hooks: tuple[str, ...] = ()
 ) -> CheckpointMetadata:
-    """Give what a `_metadata` of checkpoint 7 held: one subtask of `sums` with these shared files, and hook states."""
+    """Return the content of checkpoint 7's `_metadata`: a `sums` subtask with these shared files, and hook states."""
     state = incremental(7, *shared).subtask_states["op"]
     operator = OperatorState(operator_id("sums"), 2, 128, {0: state})
     return CheckpointMetadata(7, (operator,), tuple(MasterState(hook, 3, b"x") for hook in hooks), properties)

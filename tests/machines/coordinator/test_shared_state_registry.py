@@ -100,7 +100,7 @@ def test_registers_and_lets_go_as_flink_does() -> None:
 
 
 def incremental(checkpoint_id: int, *shared: str) -> TaskStateSnapshot:
-    """Give an ack with incremental state: these shared files, a private one and a meta one."""
+    """Return an ack with incremental state: these shared files, a private one and a meta one."""
     handle = IncrementalRemoteKeyedStateHandle(
         "backend",
         KeyGroupRange(0, 127),

@@ -36,7 +36,7 @@ def begin(
 
 
 def known(tracker: CheckpointStatsTracker) -> list[tuple[int, str]]:
-    """Give id and status of the remembered checkpoints."""
+    """Return id and status of the remembered checkpoints."""
     return [(stats.checkpoint_id, stats.status.name) for stats in tracker.snapshot().checkpoints]
 
 
@@ -149,14 +149,14 @@ REPORT = CheckpointMetrics(
 
 
 def figures(stats: CheckpointStats) -> tuple[object, ...]:
-    """Give what the reports add up to, and the reports."""
+    """Return what the reports add up to, and the reports."""
     sizes = (stats.checkpointed_size, stats.state_size, stats.processed_data, stats.persisted_data)
     reports = {vertex: list(subtasks) for vertex, subtasks in stats.subtasks.items()}
     return (stats.acked, stats.total, stats.last_ack_at_ms, *sizes, stats.unaligned, reports)
 
 
 def reported(tracker: CheckpointStatsTracker) -> CheckpointStats:
-    """Give a checkpoint of which two subtasks have reported, at 150 and 170 ms."""
+    """Return a checkpoint of which two subtasks have reported, at 150 and 170 ms."""
     stats = begin(tracker, 1)
     assert stats.report("source", 0, 150, REPORT)
     assert stats.report("sums", 0, 170, CheckpointMetrics())

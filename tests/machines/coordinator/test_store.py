@@ -24,7 +24,7 @@ RETAINED = CheckpointProperties.for_checkpoint(RetentionPolicy.RETAIN_ON_CANCELL
 def completed(
     checkpoint_id: int, properties: CheckpointProperties = CHECKPOINT, shared: tuple[str, ...] = ()
 ) -> CompletedCheckpoint:
-    """Give a checkpoint of one operator with these shared files."""
+    """Return a checkpoint of one operator with these shared files."""
     state = incremental(checkpoint_id, *shared).subtask_states["op"]
     states = {"op": OperatorState("op", 1, 128, {0: state})}
     location = f"chk-{checkpoint_id}"
@@ -32,7 +32,7 @@ def completed(
 
 
 def filled(most: int, *checkpoints: CompletedCheckpoint) -> CompletedCheckpointStore:
-    """Give a store with these added, their shared files registered."""
+    """Return a store with these added, their shared files registered."""
     store = CompletedCheckpointStore(most)
     for checkpoint in checkpoints:
         for key, handle in shared_handles(checkpoint.operator_states.values()).items():
@@ -43,7 +43,7 @@ def filled(most: int, *checkpoints: CompletedCheckpoint) -> CompletedCheckpointS
 
 
 def ids(store: CompletedCheckpointStore) -> list[int]:
-    """Give the retained ids."""
+    """Return the retained ids."""
     return [checkpoint.checkpoint_id for checkpoint in store.checkpoints]
 
 

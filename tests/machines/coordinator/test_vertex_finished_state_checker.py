@@ -15,7 +15,7 @@ RUNNING, PARTLY, FULLY = "running", "partly", "fully"
 
 
 def state_of(key: str, how: str) -> OperatorState:
-    """Give the state of an operator of two subtasks that had come so far."""
+    """Return the state of an operator of two subtasks that had come so far."""
     if how == FULLY:
         return OperatorState(key, 2, 128, fully_finished=True)
     first = FINISHED_SUBTASK_STATE if how == PARTLY else OperatorSubtaskState()

@@ -52,7 +52,7 @@ SHARED_CALLS = ("start", "complete", "aborted", "reset", "close")
 class RecordingCoordinator(OperatorCoordinator):
     """Remembers its calls; `fail_in` names a call that raises; with `slow` snapshots are kept open.
 
-    It does what subtasks tell it: `{"send": n, "to": subtask}`, `{"snapshot": "complete"}` (or why it fails).
+    It obeys subtasks: `{"send": n, "to": subtask}`, `{"snapshot": "complete"}` (or why it fails).
     """
 
     def __init__(self, context: OperatorCoordinatorContext, spec: CoordinatedSpec) -> None:
@@ -105,7 +105,7 @@ class RecordingCoordinator(OperatorCoordinator):
         self._note("close")
 
     def said(self, *kinds: str) -> list[tuple[Any, ...]]:
-        """Give the calls of these kinds, in order."""
+        """Return the calls of these kinds, in order."""
         return [call for call in self.calls if call[0] in kinds]
 
 
@@ -134,7 +134,7 @@ def _without_state(call: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def job_of(specs: Mapping[str, OperatorSpec], restart: RestartStrategy, **checkpoint: Any) -> JobGraph:
-    """Give the job graph with these specs, by operator id."""
+    """Return the job graph with these specs, by operator id."""
     job = graph(chains={"source": 2}, **checkpoint).job_graph
     vertices = tuple(
         replace(
@@ -223,7 +223,7 @@ class JobHarness:
                     assert ("ready", int(subtask), self.master.epoch) in spec.made[-1].calls
 
     def take(self, kind: type[W]) -> list[W]:
-        """Give the commands of this kind that have not been taken yet."""
+        """Return the commands of this kind that have not been taken yet."""
         found = [word for word in self.emitted if isinstance(word, kind)]
         self.emitted = [word for word in self.emitted if not isinstance(word, kind)]
         return found

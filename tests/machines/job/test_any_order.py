@@ -266,13 +266,13 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def all_run(self) -> None:
-        """All tasks come to run."""
+        """All tasks start to run."""
         for task in self.job.tasks:
             self.live(task, ExecutionState.RUNNING, 0)
 
     @rule(task=tasks, state=st.sampled_from(LIFE), ago=old)
     def live(self, task: str, state: ExecutionState, ago: int) -> None:
-        """A task goes on in its life."""
+        """A task moves to its next state."""
         self.job.become(task, state, attempt=self.job.master.epoch - ago)
         self.read()
 
@@ -309,7 +309,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(task=tasks, back=old)
     def write_only(self, task: str, back: int) -> None:
-        """A task writes its files and does not come to ack them."""
+        """A task writes its files and dies before the ack."""
         self.write(self.job.next_id - 1 - back, task)
 
     def write(self, checkpoint_id: int, task: str) -> dict[str, str]:
@@ -320,7 +320,7 @@ class AnyOrder(RuleBasedStateMachine):
         return files
 
     def files_of(self, checkpoint_id: int, task: str) -> dict[str, str]:
-        """Give the file of each of the task's operators."""
+        """Return the file of each of the task's operators."""
         vertex = task.rpartition("/")[0]
         return {each: f"chk-{checkpoint_id}/{task}-{each}" for each, name in OPERATORS.items() if name == vertex}
 

@@ -20,7 +20,7 @@ TASKS_STATE = keyed_state("chk-1/sums")
 
 
 def running(**options: Any) -> JobHarness:
-    """Give a job that runs over a durable store, with one completed checkpoint."""
+    """Return a job that runs over a durable store, with one completed checkpoint."""
     options = {"restart": FixedDelay(5, 30)} | options
     job = JobHarness(store="filesystem", directory="/c", **options).run()
     complete(job, job.trigger())

@@ -193,7 +193,7 @@ def test_a_lost_event_fails_its_task_and_the_coordinator_is_told() -> None:
 
 @pytest.mark.flink("OperatorCoordinatorHolderTest.checkpointCompletionWaitsForEventFutures")
 def test_a_checkpoint_completes_behind_the_events_that_were_sent_before() -> None:
-    """A task's messages arrive in order, so its ack tells that it has had the events sent before its trigger."""
+    """A task's messages arrive in order, so its ack shows that it has received the events sent before its trigger."""
     job = coordinated(slow=True).run()
     job.request()
     job.answer_all()

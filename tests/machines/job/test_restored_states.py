@@ -44,7 +44,7 @@ def operator(name: str) -> str:
 
 
 def job_of(chains: Chains, *, max_parallelism: int | None = None) -> JobGraph:
-    """Give a job of these chains."""
+    """Return a job of these chains."""
     drawn = graph({name: parallelism for name, (parallelism, _) in chains.items()}).job_graph
     vertices = tuple(
         replace(
@@ -86,7 +86,7 @@ def state_of(name: str, subtask: int, parallelism: int) -> OperatorSubtaskState:
 
 
 def snapshot_of(chains: Chains) -> CheckpointMetadata:
-    """Give what a checkpoint of a job of these chains holds."""
+    """Return what a checkpoint of a job of these chains holds."""
     states = tuple(
         OperatorState(
             operator(name), parallelism, GROUPS, {i: state_of(name, i, parallelism) for i in range(parallelism)}

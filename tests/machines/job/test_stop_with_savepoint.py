@@ -16,14 +16,14 @@ from tests.machines.job.harness import JobHarness
 
 
 def stopping(*, restart: RestartStrategy | None = None) -> JobHarness:
-    """Give a job that was asked to stop; its sources have been told."""
+    """Return a job that was asked to stop; its sources have been told."""
     job = JobHarness(restart=restart, interval_ms=100, tolerable_failures=10).run()
     job.trigger(job.stop)
     return job
 
 
 def stopped_but_for_its_tasks(**facts: RestartStrategy) -> JobHarness:
-    """Give a job whose savepoint stands and whose tasks have been told."""
+    """Return a job whose savepoint stands and whose tasks have been told."""
     job = stopping(**facts)
     job.ack_all(1)
     job.answer_all()
@@ -154,7 +154,7 @@ def test_without_a_savepoint_the_job_goes_on_and_so_do_its_checkpoints(
 
 @pytest.mark.flink("StopWithSavepointTerminationHandlerImplTest.testSavepointCreationFailureWithFinishingExecutions")
 def test_without_a_savepoint_tasks_that_have_finished_go_back() -> None:
-    """Their end was that of the savepoint: nobody can tell what they published."""
+    """They ended with the savepoint, so it is unknown what they published."""
     job = stopping()
     job.ack_all(1)
     job.all_become(ExecutionState.FINISHED)
@@ -261,7 +261,7 @@ DURABLE = {"store": "filesystem", "directory": "/checkpoints"}
 
 
 def stored_with(job: JobHarness) -> commands.StoreCheckpoint:
-    """Give what the store is asked to note, of a job all of whose tasks have acked the savepoint."""
+    """Return what the store is asked to note, of a job all of whose tasks have acked the savepoint."""
     job.ack_all(1)
     job.answer(commands.WriteMetadata)
     (noted,) = job.take(commands.StoreCheckpoint)
@@ -269,7 +269,7 @@ def stored_with(job: JobHarness) -> commands.StoreCheckpoint:
 
 
 def durable_and_stopping() -> JobHarness:
-    """Give a job with a durable store that was asked to stop."""
+    """Return a job with a durable store that was asked to stop."""
     job = JobHarness(interval_ms=100, tolerable_failures=10, **DURABLE).run()
     job.trigger(job.stop)
     return job

@@ -1,4 +1,4 @@
-"""Whole jobs that go on at another parallelism while they run: every kind of state, in and out, from a checkpoint."""
+"""Rescaling of whole running jobs: every kind of state, up and down, from a checkpoint."""
 
 from __future__ import annotations
 

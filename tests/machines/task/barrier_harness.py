@@ -59,7 +59,7 @@ HANDLERS = {
 
 
 def data(number: int, rows: int = 1) -> Buffer:
-    """A buffer that its number tells apart, 8 bytes per row."""
+    """A buffer that is identified by its number, 8 bytes per row."""
     return Buffer(pa.RecordBatch.from_pydict({"n": [number] * rows}))
 
 

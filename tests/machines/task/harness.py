@@ -59,7 +59,7 @@ DRAIN = SavepointType.terminate(SavepointFormatType.CANONICAL)
 def fan_in(
     senders: int = 3, *, sources: int = 1, chaining: bool = True, rebalance: bool = False, **settings: Any
 ) -> StreamEnvironment:
-    """Give `rows` x senders (and `more-1`, ... with several sources) -hash-> `sums` x1 -> `out`.
+    """Return `rows` x senders (and `more-1`, ... with several sources) -hash-> `sums` x1 -> `out`.
 
     Without chaining `sums` and `out` are tasks of their own, joined by a forward edge, or a `rebalance` one, which in
     contrast to it supports unaligned checkpoints.
@@ -78,12 +78,12 @@ def fan_in(
 
 
 def buffer(rows: Iterable[dict[str, Any]] = (ROW,)) -> Buffer:
-    """Give rows as a buffer."""
+    """Return rows as a buffer."""
     return Buffer(pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA))
 
 
 def options(kind: SnapshotType | None = None, **settings: Any) -> CheckpointOptions:
-    """Give options of a checkpoint, or of another kind of snapshot."""
+    """Return options of a checkpoint, or of another kind of snapshot."""
     if kind is not None:
         settings["snapshot_type"] = kind
     return CheckpointOptions(**{"location": LOCATION} | settings)
@@ -126,7 +126,7 @@ class TaskHarness:
         return commands
 
     def to_task(self, message: type[W], **fields: Any) -> list[Word]:
-        """Give a message from the JobMaster."""
+        """Return a message from the JobMaster."""
         return self.give(message(**{"task": self.machine.name, "attempt": self.attempt, **fields}))
 
     def deploy(self, restore: TaskRestore | None = None, *, credits: bool = True) -> None:
@@ -217,7 +217,7 @@ class TaskHarness:
     # --- the host -------------------------------------------------------------------------------------------------
 
     def write(self, checkpoint_id: int) -> None:
-        """Carry the writing of a snapshot out, and tell."""
+        """Write a snapshot, and report it to the task."""
         command = next(
             word for word in self.emitted if isinstance(word, WriteSnapshot) and word.checkpoint_id == checkpoint_id
         )

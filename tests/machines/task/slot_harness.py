@@ -40,7 +40,7 @@ FORCED_ALIGNED = AlignmentType.FORCED_ALIGNED
 
 
 def unaligned_job(senders: int = 2, **settings: Any) -> StreamEnvironment:
-    """Give `fan_in` with unaligned checkpoints, which can overtake on both sides of `sums`; no task shares its file
+    """Return `fan_in` with unaligned checkpoints, which can overtake on both sides of `sums`; no task shares its file
     of in-flight data with others.
     """
     return fan_in(senders, **{"rebalance": True, "chaining": False, "unaligned": True} | ALONE | settings)
@@ -75,7 +75,7 @@ class SlotHarness(TaskHarness):
     # --- what goes in ---------------------------------------------------------------------------------------------
 
     def options(self, **settings: Any) -> dict[str, Any]:
-        """Give settings of a checkpoint whose files lie in the directory."""
+        """Return settings for checkpoints in the directory."""
         return {"alignment": UNALIGNED, "location": str(self.directory / "chk")} | settings
 
     def barrier(self, checkpoint_id: int, *channels: int, at: int | None = None, **settings: Any) -> None:

@@ -4,7 +4,7 @@ Each channel carries data with, for each checkpoint in turn, its barrier, or a c
 A barrier that may time out may also arrive as the unaligned one that it became upstream. What arrives, what is taken
 and how time passes is random. Whatever happens:
 
-- the handler is sound after each step, and in the end nothing is closed, held back or waited for;
+- the handler is valid after each step, and in the end nothing is closed, held back or waited for;
 - each channel's data is taken in order, all of it, once;
 - checkpoints are taken in the order of their ids, each at most once, and none after it was given up;
 - a checkpoint that was taken and got all its barriers is a consistent cut. That is, exactly the data before each

@@ -162,7 +162,7 @@ def test_the_settings_choose_the_handler(settings: dict[str, Any], expected: str
 @pytest.mark.flink("CheckpointBarrierTrackerTest.testMetrics")
 @pytest.mark.parametrize(("kind", "processed"), [("aligned", 3), ("tracker", 6)])
 def test_bytes_processed_during_the_alignment_are_counted(kind: str, processed: int) -> None:
-    """Aligned, only channels that are still open count: what lies behind a barrier waits."""
+    """In an aligned checkpoint, only open channels count: data behind a barrier waits."""
     task = BarrierHarness(3, kind)
     barrier = task.barrier(1)
     task.advance(10)

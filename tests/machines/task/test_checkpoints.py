@@ -47,7 +47,7 @@ def a_task(senders: int = 1, **settings: object) -> TaskHarness:
 
 
 def watched(task: TaskHarness, name: str, act: Callable[..., None] | None = None) -> list[tuple[str, int]]:
-    """Have each operator of the chain tell when its method `name` is called: (operator, argument)."""
+    """Let each operator of the chain record the calls of its method `name`: (operator, argument)."""
     calls: list[tuple[str, int]] = []
     for link in task.machine.chain.links:
         original = getattr(link.operator, name)

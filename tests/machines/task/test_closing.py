@@ -49,7 +49,7 @@ def failing(what: str) -> Any:
 
 
 def watch_closing(task: TaskHarness) -> list[str]:
-    """Have operators and backends tell when they are closed."""
+    """Let operators and backends record when they are closed."""
     calls: list[str] = []
 
     def watch(owner: Any, name: str) -> None:

@@ -191,7 +191,7 @@ def test_the_ack_says_whether_the_operators_have_finished() -> None:
 
 @pytest.mark.flink("StreamTaskFinalCheckpointsTest.testTriggeringAlignedNoTimeoutCheckpointWithFinishedChannels")
 def test_a_task_without_running_senders_is_triggered_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With all senders, some and none: each time the barrier goes on once, and no channel is ever blocked."""
+    """With all senders, some and none: each time the barrier is forwarded once, and no channel is ever blocked."""
     monkeypatch.setattr(InputChannel, "block", lambda channel: pytest.fail(f"{channel!r} was blocked"))
     task = sums(3, chaining=False)
     sent: list[Element] = []

@@ -40,7 +40,7 @@ UNALIGNED = AlignmentType.UNALIGNED
 
 
 def job() -> StreamEnvironment:
-    """Give `rows` x2 -> `same` x1 -> `out` x1: every task by itself, every edge one that barriers may overtake on."""
+    """Return `rows` x2 -> `same` x1 -> `out` x1: every task by itself, every edge one that barriers may overtake on."""
     env = StreamEnvironment(
         "fragments",
         max_parallelism=16,

@@ -56,7 +56,7 @@ def row(key: str) -> Buffer:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> TaskStateSnapshot:
-    """A checkpoint with a sum of "out", which lies in the output, and two buffers in input 0 and one in input 1."""
+    """A checkpoint with a sum of "out", which is in the output, and two buffers in input 0 and one in input 1."""
     task = SlotHarness(unaligned_job(), tmp_path, credits=False)
     task.receive(0, row("out"))
     for channel, key in ((0, "first"), (0, "second"), (1, "third")):
@@ -271,7 +271,7 @@ class Alarm(KeyedProcessFunction):
 
 
 def alarm_job() -> StreamEnvironment:
-    """Give `rows` -hash-> `sums`, which has processing-time timers, -rebalance-> `out`."""
+    """Return `rows` -hash-> `sums`, which has processing-time timers, -rebalance-> `out`."""
     checkpoint = CheckpointConfig(interval_ms=1_000, unaligned=True, **ALONE)
     env = StreamEnvironment("alarms", parallelism=1, max_parallelism=16, chaining=False, checkpoint=checkpoint)
     rows = env.from_source(CollectionSource([], SCHEMA), uid="rows").set_parallelism(2)
@@ -317,7 +317,7 @@ class SetOddAside(ProcessFunction):
 
 
 def splitting_job() -> StreamEnvironment:
-    """Give `rows` -> `split` -rebalance-> `even`, and from its side output -rebalance-> `odd`."""
+    """Return `rows` -> `split` -rebalance-> `even`, and from its side output -rebalance-> `odd`."""
     checkpoint = CheckpointConfig(interval_ms=1_000, unaligned=True, **ALONE)
     env = StreamEnvironment("split", parallelism=1, chaining=False, checkpoint=checkpoint)
     split = env.from_source(CollectionSource([], SCHEMA), uid="rows").rebalance().process(SetOddAside).uid("split")

@@ -249,7 +249,7 @@ def test_a_barrier_that_may_time_out_gets_its_timer_between_the_barrier_and_the_
 
 
 def longer_chain() -> StreamEnvironment:
-    """Give `rows` -hash-> `sums` -> `doubled` in one task -rebalance-> `out`."""
+    """Return `rows` -hash-> `sums` -> `doubled` in one task -rebalance-> `out`."""
     env = StreamEnvironment(
         "chain",
         parallelism=1,

@@ -275,7 +275,7 @@ NESTED = {
 
 
 def _in_flink(value: Any) -> Any:
-    """Give a value as a state of Flink has it: rows have a kind and no names, decimals are text."""
+    """Return a value as a state of Flink has it: rows have a kind and no names, decimals are text."""
     if isinstance(value, dict):
         return {"kind": "+I"} | {f"f{place}": _in_flink(each) for place, each in enumerate(value.values())}
     if isinstance(value, list | tuple):

@@ -16,12 +16,12 @@ Row = dict[str, Any]
 
 
 def kept(row: Row) -> Row:
-    """Give a row as it was."""
+    """Return a row as it was."""
     return row
 
 
 def without_group(row: Row) -> Row:
-    """Give a row without its key group."""
+    """Return a row without its key group."""
     return {name: each for name, each in row.items() if name != "key_group"}
 
 
@@ -58,13 +58,13 @@ def differences(
 
 
 def elements(checkpoint: Checkpoint, operator: str, name: str) -> list[Any]:
-    """Give the elements of operator state, over all subtasks."""
+    """Return the elements of operator state, over all subtasks."""
     table = checkpoint.state(operator, name)
     return sorted(map(str, zip(*(told(table[each]) for each in table.column_names), strict=True)))
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Give the digest of every file below a directory."""
+    """Return the digest of every file below a directory."""
     return {
         str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")

@@ -1,4 +1,4 @@
-"""Files as people have them, read without writing a schema, come to what pandas makes of them, on both hosts."""
+"""Files as people have them, read without writing a schema, give what pandas reads, on both hosts."""
 
 from __future__ import annotations
 

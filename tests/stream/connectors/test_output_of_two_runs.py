@@ -163,7 +163,7 @@ def test_a_driver_that_recovers_nothing_is_a_new_run() -> None:
 
 
 def test_an_unfinished_run_keeps_its_output_when_it_is_not_recovered() -> None:
-    """A durable store refuses to start from scratch over a run that can go on: nothing of it is overwritten then."""
+    """A durable store rejects a start from scratch while a run can be resumed, so nothing of it is overwritten."""
     env = numbers(ParquetSink("/out", mode="overwrite"), store="filesystem", directory=Path("/checkpoints"))
     first = Lab(env)
     first.run_until(checkpoint=2)

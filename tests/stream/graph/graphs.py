@@ -16,27 +16,27 @@ SPEC = OperatorSpec("operator", (SCHEMA,), SCHEMA)
 
 
 def node(number: int, name: str, parallelism: int = 2, **settings: Any) -> StreamNode:
-    """Give an operator; `uid` is its name unless given."""
+    """Return an operator; `uid` is its name unless given."""
     settings = {"uid": name, "max_parallelism": None, "chaining": ChainingStrategy.ALWAYS, **settings}
     return StreamNode(number, SPEC, name, parallelism=parallelism, **settings)
 
 
 def edge(source: int, target: int, kind: str = "forward", *key_columns: str) -> StreamEdge:
-    """Give an edge with a partitioner by name."""
+    """Return an edge with a partitioner by name."""
     return StreamEdge(source, target, PartitionerKind(kind), key_columns)
 
 
 def stream_graph(nodes: list[StreamNode], edges: list[StreamEdge], **settings: Any) -> StreamGraph:
-    """Give a graph of these."""
+    """Return a graph of these."""
     return StreamGraph("job", "0" * 32, tuple(nodes), tuple(edges), **settings)
 
 
 def pipeline(kind: str = "hash", senders: int = 2, receivers: int = 3, **receiver: Any) -> StreamGraph:
-    """Give two operators, `source` and `sums`, with one edge between them."""
+    """Return two operators, `source` and `sums`, with one edge between them."""
     keys = ("carrier",) if kind == "hash" else ()
     return stream_graph([node(1, "source", senders), node(2, "sums", receivers, **receiver)], [edge(1, 2, kind, *keys)])
 
 
 def unchained(graph: StreamGraph) -> StreamGraph:
-    """Give the same graph with chaining switched off."""
+    """Return the same graph with chaining switched off."""
     return replace(graph, chaining=False)

@@ -14,14 +14,14 @@ NEVER, HEAD = ChainingStrategy.NEVER, ChainingStrategy.HEAD
 def two(
     kind: str = "forward", receivers: int = 2, upstream: ChainingStrategy | None = None, **down: object
 ) -> StreamGraph:
-    """Give `a` and `b` with one edge between them."""
+    """Return `a` and `b` with one edge between them."""
     keys = ("carrier", "delay") if kind == "hash" else ()
     up = {} if upstream is None else {"chaining": upstream}
     return stream_graph([node(1, "a", **up), node(2, "b", receivers, **down)], [edge(1, 2, kind, *keys)])
 
 
 def union() -> StreamGraph:
-    """Give `b` with two inputs."""
+    """Return `b` with two inputs."""
     return stream_graph([node(1, "a"), node(2, "c"), node(3, "b")], [edge(1, 3), edge(2, 3)])
 
 

@@ -45,7 +45,7 @@ def test_ids_of_uids_are_those_in_flinks_test(uid: str, operator_id: str) -> Non
 
 
 def with_hook_source(numbers: int, hook: int) -> dict[str, str]:
-    """Give the ids of the job behind `coordinator-master`: two sources, one through a map without uid, into `ops`."""
+    """Return the ids of the job behind `coordinator-master`: two sources, one through a map without uid, into `ops`."""
     from_long, ops, keyed = 3, 4, 5
     graph = stream_graph(
         sorted(

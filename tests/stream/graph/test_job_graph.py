@@ -13,7 +13,7 @@ from tests.stream.graph.graphs import edge, node, pipeline, stream_graph
 
 
 def flights() -> object:
-    """Give a job with a branched chain: source -> parse -> (late, to-log), then sums by key, which go to a sink."""
+    """Return a job with a branched chain: source -> parse -> (late, to-log), then sums by key, which go to a sink."""
     return create_job_graph(
         stream_graph(
             [

@@ -232,7 +232,7 @@ class Fleet:
         self.subtasks = [Harness(spec, subtask=i, parallelism=parallelism) for i in range(parallelism)]
 
     def process(self, rows: list[Row], keys: Sequence[str], input_index: int = 0) -> list[Row]:
-        """Give rows to their subtasks."""
+        """Return rows to their subtasks."""
         batch = pa.RecordBatch.from_pylist(rows, schema=self.spec.input_schemas[input_index])
         partitioner = HashPartitioner(tuple(keys), MAX_PARALLELISM, len(self.subtasks))
         return [row for i, part in partitioner.split(batch) for row in self.subtasks[i].process(part, input_index)]
@@ -243,7 +243,7 @@ class Fleet:
         return [row for subtask in self.subtasks for row in subtask.watermark(timestamp_ms)]
 
     def rescale(self, parallelism: int) -> None:
-        """Go on from a checkpoint; event time comes to where it was, which must make nothing due again."""
+        """Resume from a checkpoint; event time returns to its value, which must not fire anything again."""
         self.subtasks = restored(self.spec, [subtask.snapshot() for subtask in self.subtasks], parallelism)
         if self.watermark_ms != MIN_WATERMARK_MS:
             assert self.watermark(self.watermark_ms) == []

@@ -204,7 +204,7 @@ def test_it_stops_where_there_is_no_more_room() -> None:
 
 
 def test_what_was_lost_is_waited_for_until_nothing_else_can_happen() -> None:
-    """A lost acknowledgement of the last checkpoint: it expires, and the job comes to an end by another one."""
+    """An acknowledgement of the last checkpoint is lost: it expires, and the job ends with another one."""
     never = always("none expires", lambda now: "CHECKPOINT_EXPIRED" not in now.master.checkpoints.ledger.ended.values())
     found = explore(collects(), [never], faults=1, checkpoints=0, kinds=["lose"])
     assert found.counterexample is not None

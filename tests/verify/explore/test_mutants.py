@@ -1,4 +1,4 @@
-"""Planted faults are found by exploring a small job, and shown: the lab comes to the same state."""
+"""Planted faults are found by exploring a small job, and reproduced: the lab reaches the same state."""
 
 from __future__ import annotations
 
