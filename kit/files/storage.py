@@ -90,12 +90,9 @@ class StateFiles:
             raise TypeError(
                 f"file_system is {file_system!r}, but must be a file system of pyarrow.fs, or None for that of the path"
             )
-        self._only = None if file_system is None else over(file_system)
-
-    @property
-    def file_system(self) -> fs.FileSystem | None:
+        self.file_system = file_system
         """The file system of all paths; None if each path names its own."""
-        return None if self._only is None else self._only.arrow
+        self._only = None if file_system is None else over(file_system)
 
     @property
     def is_real(self) -> bool:
@@ -450,8 +447,6 @@ class CheckpointStorage(StateFiles):
         Raises StorageError if it cannot be written.
         """
         system, inner = self.place(path)
-        if self._only is None and object_stores.is_object(path):
-            return not self.exists(path) and object_stores.put_if(path, data, None)
         self._make(posixpath.dirname(path))
         with _failing_to("write", path):
             return system.put_new(inner, data, durable=self.syncs)

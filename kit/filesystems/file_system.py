@@ -1,8 +1,8 @@
 """The operations on files of one file system.
 
-`FileSystem` has them for everything that pyarrow can open, such as HDFS and the lab's memory. This machine's disk
-(`local_disk`) and object stores (`object_stores`) carry some of them out in their own way. `places` opens the file
-system of a path.
+This machine's disk (`local_disk`), object stores (`object_stores`), and everything else that pyarrow can open, such as
+HDFS and the lab's memory (`arrow_file_system`), carry them out in their own way. `places` opens the file system of a
+path.
 
 Incomplete files are never visible: a file gets its name when it is complete. In an object store a file appears in one
 step anyway. Whatever `durable` asks for survives a power failure when the call returns: an object store keeps what it
@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from posixpath import dirname
 
@@ -23,8 +24,6 @@ from pyarrow.fs import FileInfo
 
 _FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or have the quota raised"}
 """What to do when nothing more can be written, by the error's number."""
-_OBJECT_STORES = ("s3", "gcs", "abfs")
-"""Arrow's names of its own clients of object stores, which a user may pass."""
 _TRIES = 10
 
 
@@ -36,40 +35,32 @@ class CutOffError(OSError):
         self.size, self.wanted = size, wanted
 
 
-class FileSystem:
-    """The operations on files of one file system, by their paths in it, over the interface that pyarrow has for it.
+class FileSystem(ABC):
+    """The operations on files of one file system, by their paths in it.
 
     All raise OSError or an exception of Arrow, and FileNotFoundError for a missing file.
     """
 
     is_local = False
     """True for files of this machine, as far as it knows; a shared disk is mounted like its own."""
-
-    def __init__(self, arrow: fs.FileSystem) -> None:
-        self.arrow = arrow
-        self.appears_whole = arrow.type_name in _OBJECT_STORES
-        """True if an incomplete file is never visible, and a rename is a copy and a deletion."""
-
-    @property
-    def name(self) -> str:
-        """The name of its kind."""
-        return str(self.arrow.type_name)
+    appears_whole = False
+    """True if an incomplete file is never visible, and a rename is a copy and a deletion."""
+    name: str
+    """The name of its kind."""
 
     # ---- looking ------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def info(self, path: str) -> FileInfo:
         """Return the type, the size and the time of the last change of what is at a path, which may be nothing."""
-        return self.arrow.get_file_info(path)
 
     def is_file(self, path: str) -> bool:
         """Return True if there is a file."""
         return bool(self.info(path).is_file)
 
+    @abstractmethod
     def entries(self, directory: str, *, recursive: bool = False, missing_ok: bool = True) -> list[FileInfo]:
         """Return what is in a directory, or in it and below it; nothing if it does not exist and that is allowed."""
-        selector = fs.FileSelector(directory, allow_not_found=missing_ok, recursive=recursive)
-        found: list[FileInfo] = self.arrow.get_file_info(selector)
-        return found
 
     def inode(self, path: str) -> int | None:
         """Return the number that tells a file from another under the same name, if the file system has any."""
@@ -85,13 +76,13 @@ class FileSystem:
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def open_file(self, path: str) -> pa.NativeFile:
         """Open a file for reading at any position."""
-        return self.arrow.open_input_file(path)
 
+    @abstractmethod
     def open_stream(self, path: str) -> pa.NativeFile:
         """Open a file for reading from its beginning; what is compressed, by its name, is decompressed."""
-        return self.arrow.open_input_stream(path)
 
     def read_range(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """Return `length` bytes of a file from `offset` on, None: all. Raises CutOffError if there are fewer."""
@@ -108,9 +99,9 @@ class FileSystem:
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def create(self, path: str) -> pa.NativeFile:
         """Open a new file for writing, in a directory that exists; an existing one is replaced."""
-        return self.arrow.open_output_stream(path)
 
     def create_in_directory(self, path: str, *, durable: bool) -> pa.NativeFile:
         """Open a new file for writing, and make its directory before.
@@ -152,43 +143,45 @@ class FileSystem:
 
     def sync(self, path: str) -> None:
         """Wait until the bytes of a file, or the names in a directory, are on the disk."""
+        return
 
     # ---- names --------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def rename(self, source: str, target: str, *, durable: bool) -> None:
         """Rename a file or a directory, in one step if the file system can.
 
         With `durable`, its bytes reach the disk before the name, and the name before the call returns.
         """
-        self.arrow.move(source, target)
 
+    @abstractmethod
     def link(self, source: str, target: str, *, durable: bool) -> None:
         """Give a file that no longer changes another name, in a directory that exists; copy it if there are no links.
 
         `durable` is as for `rename`.
         """
-        self.arrow.copy_file(source, target)
 
+    @abstractmethod
     def make_directory(self, path: str, *, durable: bool) -> None:
         """Make a directory and missing ones above it. With `durable`, their names reach the disk before the return."""
-        self.arrow.create_dir(path, recursive=True)
 
+    @abstractmethod
     def make_new_directory(self, path: str, *, durable: bool) -> None:
         """Make a directory below one that exists. Raises OSError if it exists, or the one above it does not."""
-        self.arrow.create_dir(path, recursive=False)
 
+    @abstractmethod
     def delete(self, path: str) -> None:
         """Delete a file. Raises FileNotFoundError if it does not exist."""
-        self.arrow.delete_file(path)
 
+    @abstractmethod
     def delete_directory(self, path: str) -> None:
         """Delete a directory with its content. Raises FileNotFoundError if it does not exist."""
-        self.arrow.delete_dir(path)
 
     def delete_if_empty(self, path: str) -> None:
         """Delete a directory of this machine if it is empty. Elsewhere it stays, since a file that appears between a
         look and the deletion would be deleted with it.
         """
+        return
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

@@ -16,13 +16,14 @@ from posixpath import dirname
 import pyarrow as pa
 from pyarrow import fs
 
-from kit.filesystems.file_system import FileSystem, hidden
+from kit.filesystems.arrow_file_system import ArrowFileSystem
+from kit.filesystems.file_system import hidden
 
 _NO_FILES = ("/proc/", "/sys/")
 """Directories of the kernel, of which root is told that it may write there."""
 
 
-class LocalDisk(FileSystem):
+class LocalDisk(ArrowFileSystem):
     """The files of this machine, and of shared disks that are mounted on it."""
 
     is_local = True

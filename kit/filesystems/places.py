@@ -6,8 +6,10 @@ import os
 
 from pyarrow import fs
 
+from kit.filesystems.arrow_file_system import ArrowFileSystem
 from kit.filesystems.file_system import FileSystem
 from kit.filesystems.local_disk import LocalDisk
+from kit.filesystems.object_stores import is_object, open_object_path
 
 LOCAL_DISK = LocalDisk()
 
@@ -24,13 +26,15 @@ def open_path(path: str) -> tuple[FileSystem, str]:
         return LOCAL_DISK, "/" + path.removeprefix("file:").lstrip("/")
     if "://" not in path:
         return LOCAL_DISK, os.path.abspath(path)
+    if is_object(path):
+        return open_object_path(path)
     arrow, inner = fs.FileSystem.from_uri(path)
     return over(arrow), inner
 
 
 def over(arrow: fs.FileSystem) -> FileSystem:
     """Return the operations over a file system of pyarrow."""
-    return LOCAL_DISK if isinstance(arrow, fs.LocalFileSystem) else FileSystem(arrow)
+    return LOCAL_DISK if isinstance(arrow, fs.LocalFileSystem) else ArrowFileSystem(arrow)
 
 
 def absolute(path: str | os.PathLike[str]) -> str:

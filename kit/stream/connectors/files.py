@@ -1,7 +1,7 @@
 """File access next to the operators: reading input files, and staging and publishing output.
 
 Hosts call these functions; operators never do. Paths are local (made absolute, since workers run elsewhere) or URIs
-that Arrow supports (`s3://`, `gs://`, `hdfs://`).
+(`s3://`, `gs://`, `abfs://`, `hdfs://`).
 
 Output is published in two phases. `stage` writes a file under a hidden directory while a checkpoint is being taken, and
 `commit` renames it to its visible path once the checkpoint is complete. Committing again has no further effect: a file
