@@ -1,6 +1,6 @@
 """Output in two phases, in memory: the lab's version of what sinks stage and publish.
 
-It has the same functions as `kit.stream.connectors.files` for real files, so a host chooses once where output goes.
+It has the same functions as `kit.files.output_files` for real files, so a host chooses once where output goes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.snapshots import Effect
+from kit.files.discarded_output import first_of_each
 from kit.files.output import Output, rows_of_parts
-from kit.stream.connectors.discarded_output import first_of_each
-from kit.stream.connectors.files import CommitError, output_directory_of, published_with_other_rows
+from kit.files.output_files import output_directory_of, published_with_other_rows
+from kit.stream.connectors.output_directory import CommitError
 from kit.stream.connectors.part_names import (
     PublishedName,
     StagedName,

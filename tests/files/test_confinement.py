@@ -19,6 +19,7 @@ from kit.core.protocol.properties import RetentionPolicy
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StateRestoreError
 from kit.core.state.handles import FileStateHandle, KeyGroupsStateHandle, RelativeFileStateHandle
+from kit.files import output_files
 from kit.files.confinement import OutsidePathError, check_metadata
 from kit.files.job_files import JobFiles
 from kit.files.master_hooks import MasterHooks
@@ -27,7 +28,7 @@ from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import MemoryStore
 from kit.hosts.spark.job import SparkJob
 from kit.machines.job.errors import JobFailedError
-from kit.stream.connectors import files
+from kit.stream.connectors import CommitError
 from kit.stream.connectors.part_names import PublishedName, StagedName
 from kit.stream.connectors.sink import Sink
 from tests.hosts.spark.jobs import ThreadGang, await_rows, generator, totals_job
@@ -216,8 +217,8 @@ def test_a_staging_directory_that_is_a_link_is_not_followed(tmp_path: Path) -> N
     mine = victims / JOB / "part-0-1.parquet"
     mine.write_text("mine")
     effect = Effect("op", f"{out}/.staging/{JOB}/part-0-1.parquet", f"{out}/part-{JOB}-00000-000001.parquet")
-    with pytest.raises(files.CommitError, match=r"outside .*; remove the link"):
-        files.commit([effect])
+    with pytest.raises(CommitError, match=r"outside .*; remove the link"):
+        output_files.commit([effect])
     assert mine.read_text() == "mine"
 
 

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 from kit.core.protocol.snapshots import Effect
+from kit.files import output_files
+from kit.files.files_in_progress import FilesInProgress
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.file_records import FileRecords
 from kit.filesystems.file_system import reason
 from kit.hosts.spark.edge import SparkOutput
-from kit.stream.connectors import CommitError, Sink, files
-from kit.stream.connectors.files_in_progress import FilesInProgress
+from kit.stream.connectors import CommitError, Sink
 from kit.stream.connectors.part_names import staging_directory
 from tests.stream.connectors.parts import paths_of_part
 
@@ -72,7 +73,7 @@ def stage_table(place: Path) -> None:
     sink = Sink(str(place))
     effect = Effect("sink", *paths_of_part(sink, 7), TABLE)
     full(Path(f"{effect.staged}.unfinished"))
-    files.stage(effect)
+    output_files.stage(effect)
 
 
 def write_in_progress(place: Path) -> None:
@@ -86,7 +87,7 @@ def write_in_progress(place: Path) -> None:
 def test_a_sink_says_that_there_is_no_room_for_its_rows(tmp_path: Path, write: Callable[[Path], None]) -> None:
     with pytest.raises(CommitError, match=rf"^output directory {tmp_path} cannot be written: {FULL}"):
         write(tmp_path)
-    assert files.published_files(str(tmp_path)) == []
+    assert output_files.published_files(str(tmp_path)) == []
 
 
 def test_a_quota_is_told_from_a_path_that_may_not_be_used() -> None:

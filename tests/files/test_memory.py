@@ -13,7 +13,7 @@ from pyarrow import fs
 from kit.core.protocol.snapshots import Effect
 from kit.files.memory_output import MemoryOutput
 from kit.filesystems.memory import MemoryFiles
-from kit.stream.connectors.files import CommitError
+from kit.stream.connectors import CommitError
 
 TABLE = pa.table({"n": [1, 2]})
 

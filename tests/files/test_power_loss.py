@@ -20,6 +20,7 @@ from kit.core.metadata import read_metadata
 from kit.core.protocol.events import RequestSavepoint, StartJob
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import SavepointNotFoundError
+from kit.files import output_files
 from kit.files.job_files import JobFiles
 from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
@@ -29,7 +30,7 @@ from kit.files.task_files import TaskFiles
 from kit.filesystems.memory import MemoryFiles
 from kit.hosts.spark.edge import SparkOutput
 from kit.machines.job.status import JobStatus
-from kit.stream.connectors import RollingPolicy, files
+from kit.stream.connectors import RollingPolicy
 from kit.stream.graph.job_graph import JobGraph
 from tests.files.power_loss import DiedError, Recording, Remainder, lasting_power, recorded
 from tests.files.third_host import ThirdHost
@@ -242,10 +243,10 @@ def test_a_name_that_a_process_gave_before_it_died_is_synced_by_the_next(tmp_pat
     table = pa.table({"n": [1, 2]})
     effect = Effect("sink", f"{place}/out/.staging/part", f"{place}/out/part.parquet", table)
     with recorded(place) as recording:
-        files.stage(effect)
-        files.commit([effect], durable=False)  # it died before it synced
+        output_files.stage(effect)
+        output_files.commit([effect], durable=False)  # it died before it synced
         published = len(recording.changes)
-        files.commit([effect])
+        output_files.commit([effect])
     recording.after(published, None).build(place)
     assert not rows_below(place / "out")
     recording.after(len(recording.changes), None).build(place)

@@ -18,7 +18,7 @@ from kit import CollectionSource, CollectSink, CsvSource, DirectorySource, Lab, 
 from kit.advice import plan_parallelism
 from kit.hosts.spark.progress import Progress
 from kit.machines.job.status import JobStatus
-from kit.stream.connectors.files import CommitError
+from kit.stream.connectors import CommitError
 from kit.stream.operators.spec import SchemaError
 from tests.cli.test_commands import ran
 from tests.snapshots.written import longs

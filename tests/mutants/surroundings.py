@@ -244,7 +244,7 @@ _TAKEN_OUT = (
     (
         "last-put-wins",
         "an object is written only if it does not exist",
-        "kit.filesystems.object_stores:put_if",
+        "kit.filesystems.object_stores:ObjectStore.put_if",
         '"create" if version is None else version',
         '"overwrite"',
         "test_object_store.py::test_of_two_that_write_the_same_metadata_one_is_told",
@@ -268,7 +268,7 @@ _TAKEN_OUT = (
     (
         "copy-not-compared",
         "a published file is compared with the staged one",
-        "kit.stream.connectors.files:_commit",
+        "kit.files.output_files:_commit",
         "_check_same(system, effect, staged, final)",
         "pass",
         "test_object_store.py::test_output_that_somebody_else_has_published_is_left_alone",

@@ -9,7 +9,7 @@ from kit.core.protocol.snapshots import Effect
 from kit.core.protocol.stored import StoredCheckpoint
 from kit.files.stores.errors import InconsistentStoreError, StoreError
 from kit.hosts.lab.lab import Lab
-from kit.stream.connectors.files import CommitError
+from kit.stream.connectors import CommitError
 from tests.machines.restore.in_the_lab import FullDisk
 
 

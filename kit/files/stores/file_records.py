@@ -18,13 +18,12 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from kit.core.state.errors import StorageError
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.files.stores.errors import LeadershipLostError, StoreError
 from kit.files.stores.stores import CHECKPOINTS, Leader, Records, look_up, lost, only_reads
-from kit.stream.connectors.files import file_safe
 
 _DIRECTORY = re.compile(r"leader-(\d+)(?:-(.+))?")
 _UNFINISHED = re.compile(r"\.leader-(\d+)-.*\.part")
@@ -67,7 +66,7 @@ class FileRecords(Records):
     def _found(self, leader: Leader) -> None:
         """Create the directory of the first leader together with `store`, in one step."""
         self._storage.make_job_directory()
-        prepared = f"{self._storage.job_directory}/.store-{file_safe(leader.driver)}.part"  # as in _UNFINISHED_STORE
+        prepared = f"{self._storage.job_directory}/.store-{_file_safe(leader.driver)}.part"  # as in _UNFINISHED_STORE
         with suppress(StorageError):  # left by a driver of this name in a power failure
             self._storage.dispose_on_failure(CheckpointLocation(prepared))
         try:
@@ -208,4 +207,9 @@ class FileRecords(Records):
 
 
 def _name(leader: Leader) -> str:
-    return f"leader-{leader.token}" + (f"-{file_safe(leader.driver)}" if leader.driver else "")
+    return f"leader-{leader.token}" + (f"-{_file_safe(leader.driver)}" if leader.driver else "")
+
+
+def _file_safe(name: str) -> str:
+    """Return a name with all characters escaped that are special in paths."""
+    return quote(name, safe="").replace(".", "%2E")

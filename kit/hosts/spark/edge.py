@@ -24,16 +24,17 @@ import pyarrow.parquet as pq
 from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.properties import Durability
 from kit.core.protocol.snapshots import Effect
+from kit.files import output_files
+from kit.files.discarded_output import discarded
 from kit.files.entropy import entropy_of
+from kit.files.files_in_progress import FilesInProgress
 from kit.files.local_state import LocalState
 from kit.files.output import Output, columns_of_sink, rows_of_parts, sink_called, sinks
+from kit.files.publication_records import lone_records
 from kit.files.storage import CheckpointStorage
 from kit.filesystems.file_system import reason
 from kit.filesystems.places import open_path
 from kit.hosts.spark.temporary import locked_directory, remove_directory, temporary_directory
-from kit.stream.connectors import files
-from kit.stream.connectors.discarded_output import discarded
-from kit.stream.connectors.files_in_progress import FilesInProgress
 from kit.stream.connectors.part_names import (
     STAGING,
     PublishedName,
@@ -41,7 +42,6 @@ from kit.stream.connectors.part_names import (
     in_progress_since,
     writer_and_checkpoint,
 )
-from kit.stream.connectors.publication_records import lone_records
 from kit.stream.connectors.sink import MEMORY, Sink
 from kit.stream.graph.job_graph import JobGraph
 
@@ -69,7 +69,7 @@ class SparkOutput(Output):
         try:
             self.in_progress.write(path, table, first=first, last=last, durable=self.syncs)
         except OSError as error:
-            raise files.cannot_be_written(files.output_directory_of(path), error) from error
+            raise output_files.cannot_be_written(output_files.output_directory_of(path), error) from error
 
     def end_writing(self) -> None:
         self.in_progress.close()
@@ -77,56 +77,58 @@ class SparkOutput(Output):
     def sweep_in_progress(self, sink: Sink, writer: str, before: int) -> None:
         """Delete the in-progress and pending files of processes that were killed."""
         path = self.place(sink.path)
-        since = {name: in_progress_since(name) for name in files.staged_files(path, writer)}
+        since = {name: in_progress_since(name) for name in output_files.staged_files(path, writer)}
         old = [name for name, checkpoint_id in since.items() if checkpoint_id is not None and checkpoint_id < before]
-        files.remove_staged(path, writer, old)
+        output_files.remove_staged(path, writer, old)
 
     def stage(self, effect: Effect) -> None:
         if effect.pending:
             self.in_progress.stage(effect.pending, effect.staged, durable=self._lasts(effect))
         else:
-            files.stage(self._placed(effect), durable=self._lasts(effect))
+            output_files.stage(self._placed(effect), durable=self._lasts(effect))
 
     def commit(self, effects: Iterable[Effect]) -> None:
         """Make staged rows visible. Idempotent. Rows that were collected in a process that has ended are skipped."""
         for effect in effects:
             if not self._is_gone(effect):
                 is_file = not effect.final.startswith(MEMORY)  # collected rows are never removed by others
-                files.commit([self._placed(effect)], durable=self._lasts(effect), recorded=is_file)
+                output_files.commit([self._placed(effect)], durable=self._lasts(effect), recorded=is_file)
 
     def drop(self, effects: Iterable[Effect]) -> None:
-        files.drop(self._placed(effect) for effect in effects if not self.in_progress.drop(effect.staged))
+        output_files.drop(self._placed(effect) for effect in effects if not self.in_progress.drop(effect.staged))
 
     def sweep(self, sink: Sink, writer: str, orphans: Collection[int]) -> None:
         """Delete output that will never be published, finished or not. Keep the records of published output."""
         path = self.place(sink.path)
-        names = set(files.staged_files(path, writer))
+        names = set(output_files.staged_files(path, writer))
         staged = {name: StagedName.parse(name) for name in names - lone_records(names)}
-        files.remove_staged(path, writer, [name for name, of in staged.items() if of and of.staged_by in orphans])
+        output_files.remove_staged(
+            path, writer, [name for name, of in staged.items() if of and of.staged_by in orphans]
+        )
 
     def forget_published(self, sink: Sink, writer: str, checkpoints: range, keep: Collection[int] = ()) -> None:
         path = self.place(sink.path)
-        records = {name: StagedName.parse(name) for name in lone_records(files.staged_files(path, writer))}
+        records = {name: StagedName.parse(name) for name in lone_records(output_files.staged_files(path, writer))}
         old = [name for name, of in records.items() if of and of.staged_by in checkpoints and of.staged_by not in keep]
-        files.remove_staged(path, writer, old)
+        output_files.remove_staged(path, writer, old)
 
     def taken_away(self, sink: Sink, covered: CoveredOutput) -> int:
         path = self.place(sink.path)
-        published = {name.rpartition("/")[2] for name in files.published_files(path)}
+        published = {name.rpartition("/")[2] for name in output_files.published_files(path)}
         gone = {
             final
-            for writer in filter(covered.is_of, files.writers(path))
-            for final in files.records_of_published(path, writer).values()
+            for writer in filter(covered.is_of, output_files.writers(path))
+            for final in output_files.records_of_published(path, writer).values()
             if final not in published
         }
         parts = filter(None, map(PublishedName.parse, gone))
         return sum(not covered.includes(part.writer, part.checkpoint_id) for part in parts)
 
     def published_files(self, sink: Sink) -> list[str]:
-        return files.published_files(self.place(sink.path))
+        return output_files.published_files(self.place(sink.path))
 
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
-        files.delete_published(self.place(sink.path), names, durable=self.syncs)
+        output_files.delete_published(self.place(sink.path), names, durable=self.syncs)
 
     def discarded(self, sink: Sink) -> dict[str, int]:
         return discarded(self.place(sink.path))
@@ -135,8 +137,8 @@ class SparkOutput(Output):
         found = set(chain.from_iterable(_collected_runs.values()))
         for sink in sinks:
             path = self.place(sink.path)
-            published = filter(None, map(PublishedName.parse, files.published_files(path)))
-            found |= {*files.writers(path), *(part.writer for part in published), *discarded(path)}
+            published = filter(None, map(PublishedName.parse, output_files.published_files(path)))
+            found |= {*output_files.writers(path), *(part.writer for part in published), *discarded(path)}
         return found
 
     def cover(self, location: str) -> None:
@@ -236,7 +238,7 @@ def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
 
 def published_parts(place: str) -> list[str]:
     """Return the files that sinks have published in a directory, in order: their paths below it."""
-    return [path for path in files.published_files(place) if path.rpartition("/")[2].startswith("part-")]
+    return [path for path in output_files.published_files(place) if path.rpartition("/")[2].startswith("part-")]
 
 
 def check_writable(job: JobGraph, checkpoints: str | None) -> None:
@@ -256,7 +258,7 @@ def check_writable(job: JobGraph, checkpoints: str | None) -> None:
             try:
                 _try_to_write(sink.path)
             except OSError as error:
-                raise files.cannot_be_written(sink.path, error) from error
+                raise output_files.cannot_be_written(sink.path, error) from error
 
 
 def _try_to_write(directory: str) -> None:

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.files.output import sinks
+from kit.files.output_files import cannot_be_written
 from kit.files.storage import CheckpointStorage
 from kit.filesystems.places import open_path
 from kit.hosts.spark.temporary import lock_file
-from kit.stream.connectors.files import cannot_be_written
 from kit.stream.connectors.part_names import STAGING
 from kit.stream.connectors.sink import MEMORY
 from kit.stream.graph.job_graph import JobGraph

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from kit.stream.connectors.file_sources import CsvSource as CsvSource
     from kit.stream.connectors.file_sources import ParquetSource as ParquetSource
     from kit.stream.connectors.file_sources import TextSource as TextSource
-    from kit.stream.connectors.files import CommitError as CommitError
     from kit.stream.connectors.memory_sources import CollectionSource as CollectionSource
     from kit.stream.connectors.memory_sources import GeneratorSource as GeneratorSource
+    from kit.stream.connectors.output_directory import CommitError as CommitError
     from kit.stream.connectors.rolling import RollingPolicy as RollingPolicy
     from kit.stream.connectors.sink import CollectSink as CollectSink
     from kit.stream.connectors.sink import ParquetSink as ParquetSink

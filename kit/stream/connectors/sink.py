@@ -31,6 +31,7 @@ from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StateRestoreError
 from kit.stream.backend.states.descriptors import ListStateDescriptor
 from kit.stream.connectors import files
+from kit.stream.connectors.output_directory import check_output_directory
 from kit.stream.connectors.part_names import PublishedName, StagedName, in_progress_name, staging_directory
 from kit.stream.connectors.part_writer import PartWriter, PendingFile, RowsToWrite
 from kit.stream.connectors.partitions import by_partition, checked_columns, file_schema, is_partition
@@ -121,7 +122,7 @@ class Sink:
 
 @dataclass(frozen=True, eq=False)
 class ParquetSink(Sink):
-    """Parquet files in the directory `path` (local, or a URI that Arrow supports).
+    """Parquet files in the directory `path` (local, or a URI).
 
     A file is visible only once its checkpoint is complete.
 
@@ -136,7 +137,7 @@ class ParquetSink(Sink):
     columns (`kit.stream.connectors.partitions`). They are columns of text, integers, booleans or dates. `ParquetSource`
     and other readers of Hive's layout have them in the rows again, with types of their own choice.
 
-    Raises `kit.stream.connectors.files.CommitError`, naming the directory, if it certainly cannot be written, and
+    Raises `kit.stream.connectors.CommitError`, naming the directory, if it certainly cannot be written, and
     ValueError for another mode.
     """
 
@@ -151,7 +152,7 @@ class ParquetSink(Sink):
             raise TypeError(f"ParquetSink({self.path!r}): rolling is {self.rolling!r}, expected a RollingPolicy(...)")
         object.__setattr__(self, "partition_by", checked_columns(self.partition_by))
         object.__setattr__(self, "path", files.directory_path("ParquetSink", self.path))
-        files.check_output_directory(self.path)
+        check_output_directory(self.path)
 
     def check(self, schema: pa.Schema, operator: str) -> None:
         """Raise SchemaError for a column of a type that Parquet does not support."""

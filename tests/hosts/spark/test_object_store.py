@@ -15,11 +15,12 @@ import kit
 from kit import CheckpointConfig, FixedDelay, GeneratorSource, ParquetSink, SparkJob, StreamEnvironment, count, sum_
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StorageError
+from kit.files.output_files import commit, stage
 from kit.files.storage import CheckpointStorage, resolve
 from kit.files.stores.object_records import ObjectRecords
 from kit.files.stores.opening import open_store
 from kit.filesystems.object_stores import put_if
-from kit.stream.connectors.files import CommitError, commit, stage
+from kit.stream.connectors.output_directory import CommitError
 from kit.stream.operators.sources.source import ReadResult, Source, Split
 from tests.files.contract import OpenRecords, StoreContract, stored
 from tests.flink_data import value_cases, values

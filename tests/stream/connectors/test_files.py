@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.core.protocol.snapshots import Effect
+from kit.files import output_files
 from kit.filesystems.local_disk import LocalDisk
-from kit.stream.connectors import CommitError, CsvSource, ParquetSink, ParquetSource, SinkSpec, files
+from kit.stream.connectors import CommitError, CsvSource, ParquetSink, ParquetSource, SinkSpec
 from kit.stream.operators.spec import SchemaError
 from tests.properties import examples
 from tests.stream.operators.harness import Harness
@@ -204,81 +205,81 @@ def visible(path: str) -> list[str]:
 def test_output_appears_whole_once_it_is_committed(tmp_path) -> None:
     path = str(tmp_path / "new" / "totals")
     (effect,) = staged_by(path)
-    files.stage(effect)
+    output_files.stage(effect)
     assert visible(path) == []
-    files.commit([effect])
-    files.commit([effect])
+    output_files.commit([effect])
+    output_files.commit([effect])
     assert visible(path) == ["part-job-00000-000001.parquet"]
     assert pq.read_table(effect.final).equals(effect.table)
-    files.remove_staged(path, "job", files.staged_files(path, "job"))
+    output_files.remove_staged(path, "job", output_files.staged_files(path, "job"))
     assert list(Path(path).iterdir()) == [Path(effect.final)]
 
 
 def test_staging_again_after_publishing_is_no_harm(tmp_path) -> None:
     (effect,) = staged_by(str(tmp_path))
     for _ in range(2):
-        files.stage(effect)
-        files.commit([effect])
+        output_files.stage(effect)
+        output_files.commit([effect])
     assert not Path(effect.staged).exists()
 
 
 def test_output_of_an_earlier_run_is_not_taken_for_ones_own(tmp_path) -> None:
     for rows in (2, 3):
         (effect,) = staged_by(str(tmp_path), rows)
-        files.stage(effect)
+        output_files.stage(effect)
         if rows == 2:
-            files.commit([effect])
+            output_files.commit([effect])
     with pytest.raises(CommitError, match=r"was published already with other rows: an earlier run .* empty that"):
-        files.commit([effect])
+        output_files.commit([effect])
 
 
 def test_what_is_neither_staged_nor_published_cannot_be_committed(tmp_path) -> None:
     (effect,) = staged_by(str(tmp_path))
     with pytest.raises(CommitError, match=r"000001\.parquet cannot be published: it is not there, neither is"):
-        files.commit([effect])
+        output_files.commit([effect])
 
 
 def test_what_is_dropped_is_gone_and_may_have_been_before(tmp_path) -> None:
     (effect,) = staged_by(str(tmp_path))
-    files.stage(effect)
-    files.drop([effect])
-    files.drop([effect])
+    output_files.stage(effect)
+    output_files.drop([effect])
+    output_files.drop([effect])
     assert not Path(effect.staged).exists()
 
 
 def test_staging_of_other_jobs_is_left_alone(tmp_path) -> None:
     (effect,) = staged_by(str(tmp_path))
-    files.stage(effect)
+    output_files.stage(effect)
     name = Path(effect.staged).name
-    files.remove_staged(str(tmp_path), "another job", [name])
+    output_files.remove_staged(str(tmp_path), "another job", [name])
     assert Path(effect.staged).exists()
-    files.remove_staged(str(tmp_path), "job", [name])
+    output_files.remove_staged(str(tmp_path), "job", [name])
     assert list(tmp_path.iterdir()) == []
-    files.remove_staged(str(tmp_path), "job", [name])
+    output_files.remove_staged(str(tmp_path), "job", [name])
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path) -> None:
     (effect,) = staged_by(str(tmp_path / "out"))
     (tmp_path / "out").write_text("in the way")
     with pytest.raises(CommitError, match=r"output directory .*/out cannot be written"):
-        files.stage(effect)
+        output_files.stage(effect)
 
 
 def test_a_staging_directory_that_is_removed_meanwhile_takes_no_file_along(tmp_path, monkeypatch) -> None:
     """Another process removes what is left of an aborted checkpoint, and the directory if it is empty."""
     first, second = (staged_by(str(tmp_path), checkpoint_id=number)[0] for number in (1, 2))
-    files.stage(first)
+    output_files.stage(first)
     name = Path(first.staged).name
     delete = LocalDisk.delete_if_empty
 
     def too_late(system, path: str) -> None:
-        files.stage(second)
+        output_files.stage(second)
         delete(system, path)
 
     monkeypatch.setattr(LocalDisk, "delete_if_empty", too_late)
-    files.remove_staged(str(tmp_path), "job", [name])
+    output_files.remove_staged(str(tmp_path), "job", [name])
     assert Path(second.staged).exists()
-    files.commit([second])
+    output_files.commit([second])
 
 
 def test_a_staging_directory_that_is_removed_is_made_again(tmp_path, monkeypatch) -> None:
@@ -292,7 +293,7 @@ def test_a_staging_directory_that_is_removed_is_made_again(tmp_path, monkeypatch
             Path(path).rmdir()
 
     monkeypatch.setattr(LocalDisk, "make_directory", removed_once)
-    files.stage(effect)
+    output_files.stage(effect)
     assert removed
     assert Path(effect.staged).exists()
 
@@ -308,6 +309,6 @@ def test_a_staging_directory_that_is_removed_while_it_is_made_is_made_again(tmp_
         sync(system, path)
 
     monkeypatch.setattr(LocalDisk, "sync", removed_once)
-    files.stage(effect)
+    output_files.stage(effect)
     assert removed
     assert Path(effect.staged).exists()

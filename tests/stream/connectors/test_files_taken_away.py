@@ -12,10 +12,11 @@ from kit import ParquetSink
 from kit.core.protocol.events import RequestSavepoint, StartJob
 from kit.core.protocol.properties import LaterOutput
 from kit.core.protocol.snapshots import Effect
+from kit.files import output_files
 from kit.filesystems.local_disk import LocalDisk
 from kit.hosts.spark.edge import SparkOutput
 from kit.machines.job.status import JobStatus
-from kit.stream.connectors import CommitError, Sink, files
+from kit.stream.connectors import CommitError, Sink
 from tests.files.test_power_loss import HostOnDisk, assert_each_row_once, completed, graph
 from tests.stream.connectors.parts import paths_of_part
 
@@ -32,7 +33,7 @@ def part(directory: Path, number: int, staged_by: int | None = None) -> Effect:
 
 
 def staged(effect: Effect) -> Effect:
-    files.stage(Effect(effect.operator_id, effect.staged, effect.final, TABLE))
+    output_files.stage(Effect(effect.operator_id, effect.staged, effect.final, TABLE))
     return effect
 
 
@@ -42,36 +43,36 @@ def published(directory: Path) -> list[str]:
 
 def test_a_part_that_was_published_and_taken_away_is_not_asked_for_again(tmp_path: Path) -> None:
     effect = staged(part(tmp_path, 7))
-    files.commit([effect])
+    output_files.commit([effect])
     Path(effect.final).unlink()
-    files.commit([effect])
-    files.commit([effect])
+    output_files.commit([effect])
+    output_files.commit([effect])
     assert published(tmp_path) == []
 
 
 def test_a_part_that_another_checkpoint_staged_as_well_is_not_published_twice(tmp_path: Path) -> None:
     first, again = staged(part(tmp_path, 7)), staged(part(tmp_path, 7, staged_by=8))
-    files.commit([first])
+    output_files.commit([first])
     Path(first.final).unlink()
-    files.commit([again])
+    output_files.commit([again])
     assert published(tmp_path) == []
     assert not Path(again.staged).exists()
-    files.commit([first, again])
+    output_files.commit([first, again])
 
 
 def test_a_staged_part_that_is_gone_without_a_record_was_never_published(tmp_path: Path) -> None:
     effect = staged(part(tmp_path, 7))
     Path(effect.staged).unlink()
     with pytest.raises(CommitError, match="no record says that it was published"):
-        files.commit([effect])
+        output_files.commit([effect])
 
 
 def test_a_record_of_one_part_is_none_of_another(tmp_path: Path) -> None:
     for number in (7, 70):
-        files.commit([staged(part(tmp_path, number))])
+        output_files.commit([staged(part(tmp_path, number))])
     missing = part(tmp_path, 8)
     with pytest.raises(CommitError):
-        files.commit([missing])
+        output_files.commit([missing])
 
 
 @pytest.mark.parametrize("by_another", [True, False])
@@ -89,28 +90,28 @@ def test_a_writer_that_dies_between_record_and_rename_publishes_after_all(
     with monkeypatch.context() as patch:
         patch.setattr(LocalDisk, "rename", die)
         with pytest.raises(CommitError, match="dead"):
-            files.commit([effect])
+            output_files.commit([effect])
     if by_another:
-        files.drop([effect])
-    files.commit([again if by_another else effect])
+        output_files.drop([effect])
+    output_files.commit([again if by_another else effect])
     assert pq.read_table(again.final).equals(TABLE)
 
 
 def test_a_damaged_record_counts_for_nothing(tmp_path: Path) -> None:
     effect = staged(part(tmp_path, 7))
-    files.commit([effect])
+    output_files.commit([effect])
     Path(effect.final).unlink()
     (record,) = Path(effect.staged).parent.iterdir()
     record.write_bytes(b'["part')
     with pytest.raises(CommitError, match="no record"):
-        files.commit([effect])
+        output_files.commit([effect])
 
 
 def take_away(host: HostOnDisk, place: Path, to: Path) -> None:
     """Move all that is published out of the sinks' directories, as a reader does that has read it."""
     for sink in ("totals", "copy"):
         (to / sink).mkdir(parents=True, exist_ok=True)
-        for path in files.published_files(str(place / sink)):
+        for path in output_files.published_files(str(place / sink)):
             assert not (to / sink / path).exists()
             (to / sink / path).parent.mkdir(exist_ok=True)
             (place / sink / path).rename(to / sink / path)

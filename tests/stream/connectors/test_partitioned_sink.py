@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from kit import CheckpointConfig, CollectionSource, Lab, ParquetSink, ParquetSource, SparkJob, StreamEnvironment
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StateRestoreError
-from kit.stream.connectors import CollectSink, RollingPolicy, SinkSpec, files
+from kit.files import output_files
+from kit.stream.connectors import CollectSink, CommitError, RollingPolicy, SinkSpec
 from kit.stream.connectors.partitions import by_partition, keys_of
 from kit.stream.operators.spec import SchemaError
 from tests.hosts.spark.jobs import ThreadGang
@@ -98,7 +99,7 @@ def test_only_visible_files_in_partitions_count_as_output(tmp_path: Path, day: s
         path = tmp_path / "out" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"n": [1]}), path)
-    assert files.published_files(sink.path) == [own]
+    assert output_files.published_files(sink.path) == [own]
     with SparkJob(job(sink), launch=ThreadGang).start() as running:
         assert running.wait() == "FINISHED"
     assert not (tmp_path / "out" / own).exists()
@@ -227,7 +228,7 @@ def test_nothing_is_published_through_a_partition_that_is_a_link_to_elsewhere(tm
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "x=1").symlink_to(tmp_path / "elsewhere")
     effect = Effect("out", *paths_of_part(sink, 1, partition="x=1/"), pa.table({"n": [1]}))
-    files.stage(effect)
-    with pytest.raises(files.CommitError, match=r"outside .*; remove the link"):
-        files.commit([effect])
+    output_files.stage(effect)
+    with pytest.raises(CommitError, match=r"outside .*; remove the link"):
+        output_files.commit([effect])
     assert list((tmp_path / "elsewhere").iterdir()) == []

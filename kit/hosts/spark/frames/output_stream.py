@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from kit.files import output_files
 from kit.hosts.spark.frames.published_rows import read_published
 from kit.stream.connectors import files
 from kit.stream.connectors.part_names import PublishedName, complete_parts
@@ -96,8 +97,8 @@ class CommittedStream(DataSourceStreamReader):
         """
         if self._end is not None:
             return self._end
-        published = files.published_files(self._path)
-        return complete_parts(published, files.all_staged_files(self._path))
+        published = output_files.published_files(self._path)
+        return complete_parts(published, output_files.all_staged_files(self._path))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
         """End at the checkpoint that is the last one now."""
@@ -106,7 +107,7 @@ class CommittedStream(DataSourceStreamReader):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the files of the checkpoints after `start`, up to `end`, small ones together."""
         paths = []
-        for below in files.published_files(self._path):
+        for below in output_files.published_files(self._path):
             part = PublishedName.parse(below)
             if part and start.get(part.writer, 0) < part.checkpoint_id <= end.get(part.writer, 0):
                 paths.append(f"{self._path}/{below}")
