@@ -368,7 +368,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
     (
         "oldest-barrier-of-several",
         "a task that has a barrier of a pending checkpoint never gets the next one",
-        "widgets.explorer.controls:_barrier",
+        "widgets.runs.targets:_barrier",
         "max((number for number, phase in phases.items() if phase in HAS_BARRIER), default=0)",
         "min((number for number, phase in phases.items() if phase in HAS_BARRIER), default=0)",
         ByTest("widgets/test_several.py::test_a_task_that_has_one_barrier_gets_the_next"),
@@ -376,7 +376,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
     (
         "tasks-of-the-first-epoch",
         "the explorer runs until a task of the first epoch has its barrier",
-        "widgets.explorer.controls:targets",
+        "widgets.runs.targets:targets",
         "lab.look.stages[-1]",
         "lab.look.stages[0]",
         ByTest(
@@ -524,5 +524,21 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "{name: config[flink] for flink, name in SETTINGS.items() if flink in config}",
         "{name: config[flink] for flink, name in SETTINGS.items()}",
         ByTest("advice/test_advice.py::test_settings_that_an_older_flink_does_not_tell_are_not_known"),
+    ),
+    (
+        "observed-at-each-part",
+        "widgets are updated after each part of an action instead of once",
+        "widgets.runs.session:Session.attempt",
+        "if is_outermost:\n    self._catch(self._notify)",
+        "self._catch(self._notify)",
+        ByTest("widgets/test_session.py::test_the_observers_are_called_once_for_an_action"),
+    ),
+    (
+        "parts-stay-open",
+        "a widget is closed without the widgets inside it",
+        "widgets.base.closing:close_with_parts",
+        "close_parts(widget)",
+        "pass",
+        ByTest("widgets/test_explorer_is_released.py::test_a_closed_explorer_is_collected_with_its_labs"),
     ),
 )

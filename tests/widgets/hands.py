@@ -130,4 +130,4 @@ class Player:
 
     @property
     def is_done(self) -> bool:
-        return str(self.ask("explorer.missions.verdict()")).startswith("✓")
+        return str(self.ask("explorer.session.verdict()")).startswith("✓")

@@ -14,8 +14,9 @@ from kit.hosts.lab import Lab, LabError, open_scenario, ready_job
 from kit.hosts.lab.faults.faults import KillWorker
 from tests.draw.labs import lab_of, letters
 from widgets import Explorer
-from widgets.base.action_list import ActionList, Item
-from widgets.explorer.controls import HAS_BARRIER, targets
+from widgets.base.action_list import ActionList
+from widgets.runs.item import Item
+from widgets.runs.targets import HAS_BARRIER, targets
 
 NEXT, FAIL, CLOSER, CODE = "Next", "Faults", "Look closer", "Save"
 
@@ -315,7 +316,7 @@ def test_what_was_asked_of_a_run_is_told_of_that_run_alone() -> None:
     while other.position < explorer.lab.position - 1:
         other.step()
     other.savepoint()  # it has the same number in its run
-    explorer.begin("another", other, "")
+    explorer.session.begin("another", other, "")
     assert explorer.controls.why_not.value == ""
     explorer.runs.value = "the run"
     assert "Savepoint: asked for" in explorer.controls.why_not.value
@@ -358,7 +359,7 @@ def test_a_message_is_about_the_last_action_alone(name: str, tmp_path: Path) -> 
     panel.save.click()
     assert "expected a file that ends in" in explorer.told
     assert panel.said.value == "", "x.txt was not written"
-    explorer.go_to_next("restore")
+    explorer.session.go_to_next("restore")
     assert "No restore follows" in explorer.told
     assert "expected a file" not in explorer.told
     ACTIONS[name](explorer)
@@ -367,7 +368,7 @@ def test_a_message_is_about_the_last_action_alone(name: str, tmp_path: Path) -> 
 
 def test_what_the_app_does_by_itself_leaves_the_message() -> None:
     explorer = kit.show("keyed-sum")
-    explorer.go_to_next("failure")
+    explorer.session.go_to_next("failure")
     explorer._soon.ask()
     explorer._look_again()
     assert "No failure follows" in explorer.told
@@ -474,7 +475,7 @@ def test_the_conditions_are_those_of_the_newest_epoch_and_of_the_next_checkpoint
         lab.run_until(checkpoint=lab.look.master.checkpoints.store.latest_id + 1)
     explorer.stepper.refresh()
     explorer.controls.update()
-    waits = {each for each in explorer.controls.targets if each.endswith(" has its barrier")}
+    waits = {each for each in explorer.controls.until.options if each.endswith(" has its barrier")}
     assert waits == {f"{task} has its barrier" for task in lab.look.stages[-1].tasks()}
     assert len(waits) > len(lab.look.stages[0].tasks())
     latest = lab.look.master.checkpoints.store.latest_id

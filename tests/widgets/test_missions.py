@@ -32,10 +32,10 @@ def test_a_mission_is_played_through_the_explorer(app: Explorer, name: str) -> N
     assert panel.state.value.startswith(f"<p>○ {panel.mission.title}: ")
     lines = len(panel.mission.solution)
     for number in range(lines):
-        assert name not in panel.done, f"line {number} of the solution is not needed"
+        assert name not in app.session.accomplished, f"line {number} of the solution is not needed"
         panel.show.click()
         assert app.told == ""
-    assert panel.done == {name}
+    assert app.session.accomplished == {name}
     assert panel.state.value.startswith(f"<p>✓ {panel.mission.title}: ")
     assert "✓" in {value: label for label, value in panel.choice.options}[name]
     assert run(app.code).past.actions == app.lab.past.actions
@@ -47,12 +47,12 @@ def test_a_mission_goes_on_in_a_fork(app: Explorer) -> None:
     for _ in range(4):
         panel.show.click()
     app.fork()
-    assert panel.running is panel.mission
+    assert app.session.mission is panel.mission
     panel.show.click()
-    assert panel.done == {"two-checkpoints"}
+    assert app.session.accomplished == {"two-checkpoints"}
     app.runs.value = "the run"
-    assert panel.running is None
-    assert panel.verdict() == ""
+    assert app.session.mission is None
+    assert app.session.verdict() == ""
 
 
 def test_hints_come_one_by_one(app: Explorer) -> None:
@@ -115,7 +115,7 @@ def test_a_page_of_a_mission_under_way_says_how_far_it_has_come(app: Explorer, t
     panel = app.panel("Missions")
     panel.start.click()
     text = unescape(app.save(str(tmp_path / "run.html")).read_text("utf-8"))
-    assert f"The run on this page: {panel.verdict()}" in text
+    assert f"The run on this page: {app.session.verdict()}" in text
     assert panel.mission.hints[0] in text
     app.runs.value = "the run"
     assert "The run on this page" not in app.save(str(tmp_path / "other.html")).read_text("utf-8")

@@ -9,8 +9,8 @@ from kit.hosts.lab.world.schedulers import Adversarial
 from kit.run.durations import duration
 from tests.several_run import moments
 from widgets import Explorer
-from widgets.explorer.controls import HAS_BARRIER, NEXT_CHECKPOINT, targets
 from widgets.runs.details import held_back, offers, what_if
+from widgets.runs.targets import HAS_BARRIER, NEXT_CHECKPOINT, targets
 
 
 @pytest.fixture(scope="module")

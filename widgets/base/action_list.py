@@ -9,28 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import traitlets
 
 from kit.draw.assets import asset
 from widgets.base.listening import ListeningWidget, listening
+from widgets.runs.item import Item
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 MOST_SHOWN = 80
 """The maximal number of items drawn; the search finds the others."""
-
-
-class Item(NamedTuple):
-    """One action: `key` identifies it, `group` is its heading, `hint` describes it, and `why_not` is the reason why it
-    is not allowed now, if any.
-    """
-
-    key: str
-    label: str
-    group: str = ""
-    hint: str = ""
-    why_not: str = ""
 
 
 class ActionList(ListeningWidget):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import ipywidgets
 
 from widgets.base.buttons import ROW, button
+from widgets.base.closing import replace_children
 
 MOST_LISTED, MOST_BUTTONS = 200, 16
 
@@ -40,7 +41,7 @@ class KeyField:
         self.key.options = listed
         self.key.placeholder = listed[0] if listed else ""
         self.buttons = tuple(self._button(key) for key in listed[:MOST_BUTTONS])
-        self._row.children = self.buttons
+        replace_children(self._row, *self.buttons)
 
     def _button(self, key: str) -> ipywidgets.Button:
         def choose() -> None:

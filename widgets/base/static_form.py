@@ -11,6 +11,8 @@ from typing import Any
 
 from IPython.display import display
 
+from widgets.base.cell_output import CellOutput
+from widgets.base.closing import close_parts
 from widgets.base.deferred import Deferred
 
 LATER_S = 1.0
@@ -29,10 +31,12 @@ class StaysInNotebook:
     """A mixin for widgets that leave a picture in the notebook; it comes before the widget's class.
 
     `_still` returns the picture: `{"image/svg+xml": …}` or `{"text/html": …}`. Call `_keep` after each visible change.
+    The widget is closed when the notebook no longer shows it and no variable has it (`cell_output`).
     """
 
     _kept: Any = None
     _keeping: Deferred | None = None
+    _output: CellOutput | None = None
 
     def _still(self) -> dict[str, str]:
         raise NotImplementedError
@@ -47,11 +51,15 @@ class StaysInNotebook:
         if self._kept is not None:
             self._kept.update(self._marked(), raw=True)
 
-    def _forget_kept(self) -> None:
-        """Keep the picture unchanged, because the widget is closed."""
+    def close(self) -> None:
+        """Remove the widget with its parts from the page; the picture stays in the notebook, unchanged."""
         if self._keeping is not None:
             self._keeping.cancel()
-        self._kept = None
+        if self._output is not None:
+            self._output.stop()
+        self._kept = self._keeping = self._output = None
+        close_parts(self)
+        super().close()  # type: ignore[misc]
 
     def _marked(self) -> dict[str, str]:
         marked = {"text/plain": repr(self)}
@@ -65,6 +73,8 @@ class StaysInNotebook:
     def _ipython_display_(self) -> None:
         widget: Any = self
         widget.add_class(ALIVE)
+        self._output = self._output or CellOutput(self)
+        self._output.note()
         self._kept = display(self._marked(), raw=True, display_id=True)
         bundle = super()._repr_mimebundle_()  # type: ignore[misc]
         display({**_data(bundle), "text/plain": repr(self)}, raw=True)

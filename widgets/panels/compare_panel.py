@@ -15,7 +15,9 @@ from kit.course.comparing import SLOW_MS, SLOWER_MS, compare_modes, slow_tasks, 
 from kit.draw.charts.comparison import compare
 from kit.run.run import run_of
 from widgets.base.buttons import ROW, button, number_field
-from widgets.panels.app import App, Place
+from widgets.base.closing import close_with_parts
+from widgets.panels.place import Place
+from widgets.runs.session import Session
 
 MODES, RUNS, GROWTH = "the four modes", "the runs above", "union state over failovers"
 QUESTIONS = {
@@ -33,8 +35,8 @@ class ComparePanel:
     title = "Compare"
     place = Place.INSTEAD
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self.what = ipywidgets.ToggleButtons(options=[*QUESTIONS], style={"button_width": "auto"})
         self.busy_ms = number_field("slow task, ms a buffer", SLOW_MS, 0, 60)
         self.source_ms = number_field("slower source, ms a buffer", SLOWER_MS, 0, 60)
@@ -43,7 +45,7 @@ class ComparePanel:
         self.failovers = number_field("failovers", 3, 0, 6)
         self.parallelism = number_field("parallelism", 2, 1, 4)
         hint = "run what is compared, to its end"
-        self.go = button("Compare", hint, lambda: app.guarded(self._run), "play", "primary")
+        self.go = button("Compare", hint, lambda: session.attempt(self._run), "play", "primary")
         self.question, self.note, self.shown, self.code = (ipywidgets.HTML() for _ in range(4))
         self._of = {
             MODES: (self.busy_ms, self.source_ms, self.timeout_ms, self.fail_after),
@@ -58,17 +60,17 @@ class ComparePanel:
             [self.what, self.question, self._settings, self.go, self.note, self.shown, self.code]
         )
         for each in (self.what, *(field for of in self._of.values() for field in of)):
-            each.observe(lambda _: app.guarded(self.update), "value")
+            each.observe(lambda _: session.attempt(self.update), "value")
 
     def update(self) -> None:
         """Show the settings of the comparison, which runs on request. Compare the explorer's runs if there are two."""
-        two = len(self._app.explored_runs) > 1
+        two = len(self._session.runs) > 1
         if two and not self._were_two:
             self._were_two = True
             self.what.value = RUNS
         self.question.value = f'<div class="kit-question">{QUESTIONS[self.what.value]}</div>'
         self._settings.children = self._of[self.what.value]
-        runs = self._app.explored_runs
+        runs = self._session.runs
         alone = self.what.value == RUNS and len(runs) == 1
         self.go.disabled = alone
         if self._shown_of not in (None, self._asked):
@@ -82,9 +84,9 @@ class ComparePanel:
         settings = tuple(field.value for field in self._of[self.what.value])
         runs: object = None
         if self.what.value == RUNS:
-            runs = tuple((explored.name, len(run_of(explored.thing).trace)) for explored in self._app.explored_runs)
+            runs = tuple((explored.name, len(run_of(explored.thing).trace)) for explored in self._session.runs)
         elif self.what.value == MODES:
-            runs = self._app.explored.name
+            runs = self._session.run.name
         return self.what.value, settings, runs
 
     def _forget(self) -> None:
@@ -99,7 +101,7 @@ class ComparePanel:
         if self.what.value == MODES:
             made, code = self._modes()
         elif self.what.value == RUNS:
-            made = compare({explored.name: explored.thing for explored in self._app.explored_runs})
+            made = compare({explored.name: explored.thing for explored in self._session.runs})
             code = "kit.draw.compare({'the run': lab, 'the fork': other})"
         else:
             failovers, parallelism = self.failovers.value, self.parallelism.value
@@ -110,7 +112,7 @@ class ComparePanel:
         self.code.value = f"<p>as Python: <code>{escape(code)}</code></p>"
 
     def _modes(self) -> tuple[Any, str]:
-        lab, timeout_ms = self._app.explored.lab, self.timeout_ms.value
+        lab, timeout_ms = self._session.run.lab, self.timeout_ms.value
         fail_after = self.fail_after.value or None
         options = {"timeout_ms": timeout_ms, "fail_after": fail_after, "seed": 0 if lab is None else lab.past.seed}
         said = ", ".join(f"{name}={value!r}" for name, value in options.items())
@@ -121,3 +123,7 @@ class ComparePanel:
         busy_ms = {"sums": self.busy_ms.value, "right": self.source_ms.value}
         code = f"compare_modes({READY_WORKLOAD!r}, busy_ms={busy_ms}, {said})"
         return compare_modes(READY_WORKLOAD, busy_ms=busy_ms, **options), code
+
+    def close(self) -> None:
+        """Close the settings of the comparisons that are not shown."""
+        close_with_parts(*(field for fields in self._of.values() for field in fields))

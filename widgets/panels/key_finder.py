@@ -12,7 +12,8 @@ from kit.hosts.lab import Lab
 from kit.snapshots.pieces import KEYED as KEYED_STATE
 from kit.snapshots.state_tables import KEYED
 from widgets.base.key_field import KeyField
-from widgets.panels.app import App, Place
+from widgets.panels.place import Place
+from widgets.runs.session import Session
 
 UNSET = '<p class="kit-quiet">The task that holds it, its key group, its value, and where it was before a restore.</p>'
 
@@ -23,17 +24,17 @@ class KeyFinder:
     title = "Find a key"
     place = Place.BESIDE
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self.field = KeyField("key", "a key of keyed state")
         self.key = self.field.key
         self.found = ipywidgets.HTML(UNSET)
         self.widget = ipywidgets.VBox([self.field.widget, self.found])
-        self.key.observe(lambda _: app.guarded(self.update), "value")
+        self.key.observe(lambda _: session.attempt(self.update), "value")
 
     def update(self) -> None:
         """Look for the key at the cursor."""
-        lab, key = self._app.explored.there, self.field.value
+        lab, key = self._session.run.there, self.field.value
         self.field.offer(() if lab is None else keys_of(lab))
         if not key:
             self.found.value = UNSET

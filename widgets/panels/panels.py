@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,11 +15,14 @@ from widgets.base.action_list import ActionList
 from widgets.base.buttons import ROW, button
 from widgets.base.code_box import CodeBox
 from widgets.base.key_field import KeyField
-from widgets.panels.app import App, Place
+from widgets.panels.place import Place
 from widgets.pictures.monitor import Monitor
 from widgets.pictures.space_time import SpaceTimeWidget
+from widgets.pictures.stepper import Stepper
 from widgets.runs.explored_run import ExploredRun
 from widgets.runs.next_actions import action_of, fault_items, next_items, why_none_can_act
+from widgets.runs.saving import save
+from widgets.runs.session import Session, is_on_spark
 
 
 class Panel(Protocol):
@@ -50,19 +54,19 @@ class ActionPanel:
 
     place = Place.BESIDE
 
-    def __init__(self, app: App, title: str, name: str, *, faults: bool) -> None:
+    def __init__(self, session: Session, title: str, name: str, *, faults: bool) -> None:
         self.title = title
-        self._app = app
+        self._session = session
         self._faults = faults
         self.list = ActionList(self._pressed, name=name)
         self.widget = self.list
 
     def _pressed(self, key: str) -> None:
-        self._app.do(lambda lab: lab.step(action_of(lab, key)), "")
+        self._session.do(lambda lab: lab.step(action_of(lab, key)), "")
 
     def update(self) -> None:
         """List the items at the cursor."""
-        explored = self._app.explored
+        explored = self._session.run
         lab = explored.there
         if lab is None:
             self.list.offer([], why_none_can_act(explored))
@@ -78,8 +82,8 @@ class ViewPanel:
     title = "Look closer"
     place = Place.INSTEAD
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self.choice = ipywidgets.ToggleButtons(
             options=[view.title for view in VIEWS],
             tooltips=[view.question for view in VIEWS],
@@ -95,7 +99,7 @@ class ViewPanel:
         asked = ipywidgets.HBox([self.question, self.as_table], layout=ROW | {"grid_gap": "0 18px"})
         self.widget = ipywidgets.VBox([self.choice, asked, self.field.widget, self.shown])
         for each in (self.choice, self.as_table, self.asked):
-            each.observe(lambda _: app.guarded(self.update), "value")
+            each.observe(lambda _: session.attempt(self.update), "value")
         self._drawn: object = None
 
     @property
@@ -105,7 +109,7 @@ class ViewPanel:
 
     def update(self) -> None:
         """Draw the view that was chosen, unless it is drawn already."""
-        view, explored = self.view, self._app.explored
+        view, explored = self.view, self._session.run
         subject = explored.subject
         self.field.widget.layout.display = "" if view.asks else "none"
         self.asked.description, asked = view.asks, self.field.value if view.asks else ""
@@ -126,24 +130,27 @@ class SpaceTimePanel:
     title = "Space-time"
     place = Place.INSTEAD
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, session: Session, stage: Callable[[], Stepper]) -> None:
+        self._session = session
+        self._stage = stage
+        """Returns the stage of the run that is shown."""
         self._made: dict[ExploredRun, SpaceTimeWidget] = {}
         self.widget = ipywidgets.Box(layout={"display": "block"})
 
     @property
     def diagram(self) -> SpaceTimeWidget | None:
         """The diagram of the run that is shown, if it was made."""
-        return self._made.get(self._app.explored)
+        return self._made.get(self._session.run)
 
     def update(self) -> None:
         """Read the progress of the run; the cursor is the stage's."""
-        explored = self._app.explored
+        explored = self._session.run
         made = self._made.get(explored)
         if made is None:
-            made = self._made[explored] = SpaceTimeWidget(explored.thing, n=explored.n, stage=explored.stepper)
+            stage = self._stage()
+            made = self._made[explored] = SpaceTimeWidget(explored.thing, n=stage.n, stage=stage)
             for name in ("n", "picked"):
-                ipywidgets.link((explored.stepper, name), (made, name))
+                ipywidgets.link((stage, name), (made, name))
         else:
             made.refresh()
         if self.widget.children != (made,):
@@ -156,21 +163,21 @@ class SpaceTimePanel:
 
 
 class MonitorPanel:
-    """Jobs on Spark, live, with buttons for requests. The chosen job is the one that the app shows."""
+    """Jobs on Spark, live, with buttons for requests. The chosen job is the one that the session shows."""
 
     title = "The job on Spark"
     place = Place.BESIDE
 
-    def __init__(self, app: App, job: Any) -> None:
-        self._app = app
+    def __init__(self, session: Session, job: Any) -> None:
+        self._session = session
         self._monitor = Monitor(job, others=True)
-        self._monitor.on_job(app.show_job)
+        self._monitor.on_job(session.show_job)
         self.widget = self._monitor
 
     def update(self) -> None:
         """Read the job now; while the panel is visible, the monitor reads it by itself."""
-        if is_on_spark(self._app.explored.thing):
-            self._monitor.watch(self._app.explored.thing)
+        if is_on_spark(self._session.run.thing):
+            self._monitor.watch(self._session.run.thing)
         self._monitor.refresh()
 
     def close(self) -> None:
@@ -178,38 +185,36 @@ class MonitorPanel:
         self._monitor.close()
 
 
-def is_on_spark(thing: Any) -> bool:
-    """Return True if it is a SparkJob. The class is compared by name, so that Spark does not have to be installed."""
-    return type(thing).__name__ == "SparkJob"
-
-
 class CodePanel:
-    """The user's actions as Python code, with buttons that save a scenario or a page that works offline."""
+    """The user's actions as Python code, with buttons that save a scenario or a page that works offline.
+
+    Below is the field with the directory of the next savepoints.
+    """
 
     title = "Save"
     place = Place.BESIDE
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, session: Session, savepoint_directory: ipywidgets.Text) -> None:
+        self._session = session
         self.code = CodeBox(label="Copy as Python")
         self.path = ipywidgets.Text(
             description="file", placeholder="run.html, run.scenario or run.jsonl", continuous_update=False
         )
-        self.save = button("Save", "write the file", lambda: app.guarded(self._save), "save")
+        self.save = button("Save", "write the file", lambda: session.attempt(self._save), "save")
         self.said = ipywidgets.HTML()
         hint = "<p>.html: a page to step through, offline; .scenario: to do it again; .jsonl: the trace</p>"
         row = ipywidgets.HBox([self.path, self.save, self.said], layout=ROW)
-        self.widget = ipywidgets.VBox([self.code, row, ipywidgets.HTML(hint), app.savepoint_directory])
+        self.widget = ipywidgets.VBox([self.code, row, ipywidgets.HTML(hint), savepoint_directory])
 
     def update(self) -> None:
         """Show the user's actions."""
-        history = self._app.explored.history
+        history = self._session.run.history
         self.code.text = "# a recorded run takes no actions\n" if history is None else history.code
 
     def _save(self) -> None:
-        path = self._app.save(self.path.value.strip())
+        path = save(self._session, self.path.value.strip())
         self.said.value = f"Written: {escape(str(path))} ({Path(path).stat().st_size / 1000:,.0f} kB)"
-        self._app.until_next(self._forget)
+        self._session.until_next(self._forget)
 
     def _forget(self) -> None:
         self.said.value = ""

@@ -7,27 +7,36 @@ another parallelism on the existing keys.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 
 import ipywidgets
 
 from kit.hosts.lab import Lab
 from widgets.base.buttons import ROW, button, number_field
-from widgets.panels.app import App, Place
+from widgets.base.closing import replace_children
+from widgets.panels.place import Place
 from widgets.pictures.rescale_planner import RescalePlanner
 from widgets.runs.next_actions import why_none_can_act
-
-RUNNING = "AllTasksRunning"
+from widgets.runs.session import Session
+from widgets.runs.targets import ALL_RUNNING
 
 
 class RescalePanel:
-    """The panel. `fields` are the numbers of subtasks by vertex, `rescale` and `ask` buttons, `plan` the planner."""
+    """The panel. `fields` are the numbers of subtasks by vertex, `rescale` and `ask` buttons, `plan` the planner.
+
+    `another_run` shows the settings of another run at a parallelism, `show_redistribution` where the state went.
+    """
 
     title = "Rescale"
     place = Place.INSTEAD
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(
+        self, session: Session, another_run: Callable[[int], object], show_redistribution: Callable[[], object]
+    ) -> None:
+        self._session = session
+        self._another_run = another_run
+        self._show_redistribution = show_redistribution
         self.fields: dict[str, ipywidgets.BoundedIntText] = {}
         self._at: dict[str, int] = {}
         """The numbers of subtasks that the fields were made from."""
@@ -39,15 +48,15 @@ class RescalePanel:
             layout={"width": "auto"},
         )
         hint = "let it happen, and show who was given which piece of state"
-        self.rescale = button("Rescale", hint, lambda: app.guarded(self._rescale), "play", "primary")
+        self.rescale = button("Rescale", hint, lambda: session.attempt(self._rescale), "play", "primary")
         hint = "request it, and step through the rescale on the stage"
-        self.ask = button("Only ask", hint, lambda: app.guarded(self._ask))
+        self.ask = button("Only ask", hint, lambda: session.attempt(self._ask))
         hint = "keep this run, and start another one from its newest snapshot"
         self.another = button("As another run…", hint, self._another)
         self.said = ipywidgets.HTML()
         buttons = ipywidgets.HBox([self.rescale, self.ask, self.later, self.another], layout=ROW)
         self._asking = ipywidgets.VBox([self._fields, buttons, self.said])
-        self.plan = PlannerPanel(app)
+        self.plan = PlannerPanel(session)
         heading = ipywidgets.HTML("<b>What would another parallelism do with the keys?</b>")
         self.widget = ipywidgets.VBox([self._asking, heading, self.plan.widget])
 
@@ -55,7 +64,7 @@ class RescalePanel:
 
     def update(self) -> None:
         """Show the run's parallelism at the cursor. Numbers that the user set are kept while it does not change."""
-        lab = self._app.explored.there
+        lab = self._session.run.there
         self._asking.layout.display = "none" if lab is None else ""
         if lab is not None:
             self._show_of(lab)
@@ -76,8 +85,8 @@ class RescalePanel:
                 )
                 for each in vertices
             }
-            self._fields.children = tuple(self.fields.values())
-        ended = why_none_can_act(self._app.explored)
+            replace_children(self._fields, *self.fields.values())
+        ended = why_none_can_act(self._session.run)
         self.rescale.disabled = self.ask.disabled = bool(ended)
         now = ", ".join(f"{name} {number}" for name, number in at.items())
         self.said.value = f'<span class="kit-quiet">{escape(ended or f"Subtasks now: {now}.")}</span>'
@@ -104,29 +113,29 @@ class RescalePanel:
         wanted, at_once, arguments = self._call()
 
         def ask(lab: Lab) -> None:
-            self._app.explored.asked[lab.rescale(wanted, at_once=at_once)] = "Rescale"
+            self._session.run.asked[lab.rescale(wanted, at_once=at_once)] = "Rescale"
 
-        self._app.do(ask, f"lab.rescale({arguments})")
+        self._session.do(ask, f"lab.rescale({arguments})")
 
     def _rescale(self) -> None:
         wanted, at_once, arguments = self._call()
-        if self._app.explored.there is not None and self._app.explored.there.status == "CREATED":
-            self._app.do(lambda lab: lab.run_until(record=RUNNING), f"lab.run_until(record={RUNNING!r})")
-        self._app.do(
+        if self._session.run.there is not None and self._session.run.there.status == "CREATED":
+            self._session.run_until(ALL_RUNNING)
+        self._session.do(
             lambda lab: lab.rescale(wanted, at_once=at_once, wait=True), f"lab.rescale({arguments}, wait=True)"
         )
-        if not self._app.told:
-            self._app.show_redistribution()
+        if not self._session.error:
+            self._show_redistribution()
 
     def _another(self) -> None:
-        self._app.another_run(max(field.value for field in self.fields.values()))
+        self._another_run(max(field.value for field in self.fields.values()))
 
 
 class PlannerPanel:
     """The rescale planner for the keys in the lab's state at the cursor; `planner` is None while there are none."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self.planner: RescalePlanner | None = None
         self._of: object = None
         self.again = button("Read the keys again", "take the keys as they are at the cursor", self._again, "refresh")
@@ -136,11 +145,11 @@ class PlannerPanel:
 
     def _again(self) -> None:
         self._of = None
-        self._app.guarded(self.update)
+        self._session.attempt(self.update)
 
     def update(self) -> None:
         """Make the planner when it is first visible, and for another run; moved sliders keep their values."""
-        explored = self._app.explored
+        explored = self._session.run
         if self._of is explored:
             return
         self.planner = None
@@ -153,4 +162,4 @@ class PlannerPanel:
                 self._of = explored
             except ValueError:
                 self.note.value = "No task holds keyed state now: go back in the slider to when one did, or go on."
-        self._shown.children = () if self.planner is None else (self.planner,)
+        replace_children(self._shown, *(() if self.planner is None else (self.planner,)))

@@ -7,7 +7,7 @@ taken, as if it had ended then, or a savepoint with which a copy of the run is s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -32,7 +32,8 @@ from kit.stream.settings.job_settings import (
     RescaleConfig,
 )
 from widgets.base.buttons import ROW, button
-from widgets.panels.app import App, Place
+from widgets.panels.place import Place
+from widgets.runs.session import Session
 
 OWN = "the job that is shown"
 SCRATCH, SAVEPOINT = "from scratch", "from a savepoint taken now"
@@ -110,13 +111,17 @@ PLAIN = {each.name: each for group in SETTINGS.values() for each in group}
 
 
 class RunSettings:
-    """The panel. `job` names a ready job or the one that is shown, `fields` are the widgets by the setting's name."""
+    """The panel. `job` names a ready job or the one that is shown, `fields` are the widgets by the setting's name.
+
+    `show_redistribution` is called once a run has begun with a snapshot.
+    """
 
     title = "Another run"
     place = Place.INSTEAD
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, session: Session, show_redistribution: Callable[[], object]) -> None:
+        self._session = session
+        self._show_redistribution = show_redistribution
         self.job = ipywidgets.Dropdown(
             description="job",
             tooltip="which job is run",
@@ -140,18 +145,18 @@ class RunSettings:
         self._taken: dict[str, tuple[str, int]] = {}
         """The label of each snapshot, and the step at which it was complete, by its path."""
         hint = "make the run and show it, beside those there are"
-        self.start = button("Start", hint, lambda: app.guarded(self._begin), "play", "primary")
+        self.start = button("Start", hint, lambda: session.attempt(self._begin), "play", "primary")
         self.reset = button("Defaults", "let all settings be as the job has them", self._defaults)
         boxes = [_group(title, [self.fields[each.name] for each in settings]) for title, settings in SETTINGS.items()]
         boxes.append(_group("Order and failures", [self.restart, self.scheduler, self.seed]))
         groups = ipywidgets.HBox(boxes, layout=ROW | {"align_items": "flex-start", "grid_gap": "0 26px"})
         head = ipywidgets.HBox([self.job, self.begin, self.start, self.reset], layout=ROW)
         self.widget = ipywidgets.VBox([head, groups])
-        self.job.observe(lambda _: app.guarded(self._defaults), "value")
-        lab = app.explored.lab
+        self.job.observe(lambda _: session.attempt(self._defaults), "value")
+        lab = session.run.lab
         if lab is None:
             self.job.options = self.job.options[1:]
-        elif app.explored.job_code and lab.job.name in READY_JOBS:
+        elif session.run.job_code and lab.job.name in READY_JOBS:
             self.job.value = lab.job.name
         self._given: dict[str, Any] = {}
         self._defaults()
@@ -166,7 +171,7 @@ class RunSettings:
     def rescale(self, parallelism: int) -> None:
         """Prepare a run of the same job at this parallelism, from its newest snapshot, or from one taken now."""
         self.update()
-        if self._app.explored.lab is not None:
+        if self._session.run.lab is not None:
             self.job.value = OWN
         self._defaults()
         self.fields["parallelism"].value = str(parallelism)
@@ -176,7 +181,7 @@ class RunSettings:
 
     def _offer_snapshots(self) -> None:
         """List the snapshots that a run may start from: those at the cursor, or one taken now."""
-        lab = self._app.explored.there
+        lab = self._session.run.there
         self._taken = {} if lab is None else snapshots_of(lab)
         options = [(SCRATCH, SCRATCH), *((f"from {label}", path) for path, (label, _) in self._taken.items())]
         if lab is not None and not lab.ended:
@@ -192,7 +197,7 @@ class RunSettings:
         if self.job.value != OWN:
             defaults = default_settings(self.job.value)
             return {name: getattr(defaults[name], "value", defaults[name]) for name in PLAIN}
-        lab = self._app.explored.lab
+        lab = self._session.run.lab
         return {} if lab is None else settings_of_graph(lab.job)
 
     def _defaults(self) -> None:
@@ -214,15 +219,15 @@ class RunSettings:
 
     def _begin(self) -> None:
         goes_on = self.begin.value != SCRATCH
-        self._app.begin(*self.build())
+        self._session.begin(*self.build())
         if goes_on:
-            self._app.show_redistribution()
+            self._show_redistribution()
 
     def build(self) -> tuple[str, Lab, str]:
         """Return the name of the run, its lab at the beginning, and the code that makes it. Raises LabError or
         SettingError for invalid settings.
         """
-        changed, shown = self.differences, self._app.explored
+        changed, shown = self.differences, self._session.run
         own = self.job.value == OWN
         if own and shown.lab is None:
             raise LabError("the run that is shown is recorded and has no job to run again: choose a ready one")
@@ -253,7 +258,7 @@ class RunSettings:
         """Return a copy of the run at the completion of the chosen snapshot, or stopped with a savepoint now; the path
         of the snapshot; and the code for both.
         """
-        shown, path = self._app.explored, self.begin.value
+        shown, path = self._session.run, self.begin.value
         if shown.there is None or shown.history is None:
             raise LabError("a run that is recorded has no snapshots on the lab's disk: begin from scratch")
         earlier = shown.there.fork()

@@ -7,8 +7,8 @@ from typing import Any
 
 import ipywidgets
 
-from widgets.panels.app import Place
 from widgets.panels.panels import Panel
+from widgets.panels.place import Place
 
 
 class PanelTabs:

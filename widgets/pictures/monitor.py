@@ -163,10 +163,10 @@ class Monitor(StaysInNotebook, ui.VBox):
 
     def close(self) -> None:
         """Remove the monitor from the page, and stop watching; the job continues."""
-        self._ticker.stop()
-        self._threads.shutdown(wait=False)
-        self._log.close()
-        self._forget_kept()
+        if self.comm is not None:
+            self._ticker.stop()
+            self._threads.shutdown(wait=False)
+            self._log.close()
         super().close()
 
     # --- asking ---------------------------------------------------------------------------------------------------
@@ -274,5 +274,5 @@ class LogTail(logging.Handler):
         super().close()
 
 
-_NARROW = ui.Layout(width="auto")
-_ROW = ui.Layout(flex_flow="row wrap", align_items="center", grid_gap="4px 10px")
+_NARROW = {"width": "auto"}
+_ROW = {"flex_flow": "row wrap", "align_items": "center", "grid_gap": "4px 10px"}

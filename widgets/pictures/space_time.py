@@ -87,9 +87,8 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
 
     def close(self) -> None:
         """Remove the diagram from the page, and stop observing the run."""
-        if hasattr(self, "_follower"):  # otherwise it was not given a run
+        if self.comm is not None:  # otherwise it is closed already, or was not given a run
             self._follower.stop()
-        self._forget_kept()
         super().close()
 
     @traitlets.observe("n", "checkpoint", "more")

@@ -143,7 +143,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         """Read the progress of the run. If the last frame is shown, the new last frame is shown then; an earlier frame
         stays.
         """
-        return self._refresh(self._is_last)
+        return self._refresh(self.is_last)
 
     def _refresh(self, follow: bool) -> Stepper:
         shown = self._records_at(self.value)
@@ -227,7 +227,8 @@ class Stepper(StaysInNotebook, ListeningWidget):
             self._drawing.start()
 
     @property
-    def _is_last(self) -> bool:
+    def is_last(self) -> bool:
+        """True if the last frame is shown."""
         return self.value == len(self.film["frames"]) - 1
 
     @property
@@ -271,7 +272,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         """
         if content["edition"] == self.film["edition"]:
             self.value = content["value"]
-        follow = content["wanted"] == "present" or self._is_last
+        follow = content["wanted"] == "present" or self.is_last
         if self._is_stale:
             self._refresh(follow)
         elif follow:
@@ -279,10 +280,9 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     def close(self) -> None:
         """Remove the stepper from the page, and stop observing the run."""
-        if hasattr(self, "_follower"):  # otherwise it was not given a run
+        if self.comm is not None:  # otherwise it is closed already, or was not given a run
             self._follower.stop()
-        self._drawing.stop()
-        self._forget_kept()
+            self._drawing.stop()
         super().close()
 
     def svg(self) -> Svg:

@@ -1,1 +1,1 @@
-"""A run that the explorer shows: its history, the user's actions, what may happen next, its details."""
+"""A user's session without widgets: its runs and actions, what may happen next, the details of an item."""

@@ -7,7 +7,7 @@ affect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import islice
 from typing import Any
@@ -27,6 +27,7 @@ from kit.stream.settings.job_settings import NoRestart
 from kit.why import Why, WhyError, why
 from widgets.runs.explored_run import ExploredRun
 from widgets.runs.next_actions import JOB, action_of, faults_on, label_of, next_on
+from widgets.runs.session import Session
 
 MOST_ROWS, FIRST_FACTS = 30, 5
 MOST_OFFERS = 14
@@ -34,53 +35,36 @@ HOLD, RELEASE, WHAT_IF = "hold", "release", "what-if"
 MESSAGE_FAULTS = {kind.name(): kind.offer for kind in FAULTS.values() if kind.offer}
 """The faults offered on a message, by the method of `lab.faults` that injects them."""
 
-Do = Callable[[Callable[[Lab], object], str], None]
+
+def choose(session: Session, key: str) -> None:
+    """Perform an action that was offered on an item."""
+    kind, _, rest = key.partition("|")
+    if kind == WHAT_IF:
+        session.attempt(lambda: _answer(session, int(rest)))
+    elif kind in (HOLD, RELEASE):
+        session.attempt(lambda: _hold_back(session, rest, hold=kind == HOLD))
+    elif kind in MESSAGE_FAULTS:
+        session.do(lambda lab: getattr(lab.faults, kind)(rest), f"lab.faults.{kind}({rest!r})")
+    else:
+        session.do(lambda lab: lab.step(action_of(lab, key)))
 
 
-class Details:
-    """The source of `told` and `offers` for a stage's selected item; `do` performs an action on the lab of the run."""
+def _answer(session: Session, worker: int) -> None:
+    lab = session.run.there
+    assert lab is not None
+    session.answer = what_if_html(lab, worker)
+    session.changed()
 
-    def __init__(self, explored: ExploredRun, do: Do, guarded: Callable[[Callable[[], object]], None]) -> None:
-        self._explored = explored
-        self._do = do
-        self._guarded = guarded
-        self._asked = ""
-        """The user's question about the picked item, in addition to its details."""
-        explored.stepper.on_act(lambda key: guarded(lambda: self.act(key)))
 
-    def update(self) -> None:
-        """Show the details of the selected item at the cursor."""
-        stepper = self._explored.stepper
-        picked = stepper.picked
-        if not picked:
-            stepper.offers = []
-            return
-        stepper.told = {"picked": picked, "n": stepper.n, "html": self._asked + details_html(self._explored, picked)}
-        stepper.offers = list(offers(self._explored, picked))
-        self._asked = ""
+def _hold_back(session: Session, words: str, *, hold: bool) -> None:
+    lab = session.run.there
+    assert lab is not None
+    scheduler = _scheduler(lab, words, hold)
 
-    def act(self, key: str) -> None:
-        """Perform an offered action."""
-        kind, _, rest = key.partition("|")
-        if kind == WHAT_IF:
-            lab = self._explored.there
-            assert lab is not None
-            self._asked = what_if_html(lab, int(rest))
-            self.update()
-        elif kind in (HOLD, RELEASE):
-            lab = self._explored.there
-            assert lab is not None
-            scheduler = _scheduler(lab, rest, kind == HOLD)
+    def choose_otherwise(lab: Lab) -> None:
+        lab.scheduler = scheduler
 
-            def choose(lab: Lab) -> None:
-                lab.scheduler = scheduler
-
-            self._do(choose, f"lab.scheduler = {scheduler!r}")
-            self.update()
-        elif kind in MESSAGE_FAULTS:
-            self._do(lambda lab: getattr(lab.faults, kind)(rest), f"lab.faults.{kind}({rest!r})")
-        else:
-            self._do(lambda lab: lab.step(action_of(lab, key)), "")
+    session.do(choose_otherwise, f"lab.scheduler = {scheduler!r}")
 
 
 # --- what is told -----------------------------------------------------------------------------------------------------
@@ -151,7 +135,7 @@ def _queue_html(lab: Lab, channel: int) -> str:
 
 
 def _checkpoint_html(explored: ExploredRun, checkpoint_id: int) -> str:
-    known = explored.stepper.moment.checkpoints.get(checkpoint_id)
+    known = explored.moment.checkpoints.get(checkpoint_id)
     if known is None:
         return ""
     lab = explored.lab
@@ -260,7 +244,7 @@ def offers(explored: ExploredRun, picked: str) -> Iterator[dict[str, str]]:
         else:
             hint = "nothing arrives here while anything else can happen"
             yield _offer(picked, f"{HOLD}|{words}", "Hold it back", hint)
-    elif kind == "message" and name in explored.stepper.moment.messages:
+    elif kind == "message" and name in explored.moment.messages:
         for fault, label in MESSAGE_FAULTS.items():
             yield _offer(picked, f"{fault}|{name}", label, "a fault of the network")
     elif kind == JOB:

@@ -1,4 +1,4 @@
-"""One run that the explorer shows: its source, its picture, the user's actions, and the cursor."""
+"""One run that a session shows: its source, the cursor, the selected item, and the user's actions."""
 
 from __future__ import annotations
 
@@ -6,28 +6,36 @@ from typing import Any
 
 from kit.hosts.lab import Lab
 from kit.hosts.lab.scenarios.scenario import Scenario
+from kit.machines.job.errors import JobFailedError
 from kit.run.durations import duration
 from kit.run.moments.job_state import Moment
+from kit.run.reading import Reading
 from kit.run.run import run_of
 from kit.run.subject import Folds, Subject
-from widgets.pictures.stepper import Stepper
 from widgets.runs.action_history import ActionHistory
 
 
 class ExploredRun:
-    """A run with its stage. `thing` is a Lab, a SparkJob, a Trace or a scenario; `made` is the code that makes a
-    lab.
+    """A run with a cursor. `thing` is a Lab, a SparkJob, a Trace or a scenario; `made` is the code that makes a lab.
+
+    Raises TypeError for anything but a run.
     """
 
     def __init__(self, name: str, thing: Any, made: str = "", history: ActionHistory | None = None) -> None:
+        run_of(thing)
         self.name = name
         self.thing = thing
-        self.stepper = Stepper(thing)
+        self.cursor: int | None = None
+        """The number of records up to the moment that is shown; None: the end of the run, also when the run grows."""
+        self.picked = ""
+        """The item that was clicked, named as in the stepper; "" for none."""
+        self.changes = 0
+        """The number of times that the session changed the run, or found that it has grown."""
         self.history = history or (None if self.lab is None else ActionHistory(self.lab, made))
         self.asked: dict[int, str] = {}
         """What was asked of its job, by the number of the request."""
         self._there: tuple[object, Lab] | None = None
-        self._folds = Folds(self._moment_of)
+        self._folds = Folds(self._moment_at)
         self._subject: tuple[object, Subject] | None = None
 
     @property
@@ -40,12 +48,12 @@ class ExploredRun:
     @property
     def n(self) -> int:
         """The number of records up to the cursor."""
-        return int(self.stepper.n)
+        return len(run_of(self.thing).trace) if self.cursor is None else self.cursor
 
     @property
     def is_present(self) -> bool:
         """True if the cursor is at the end of the run so far."""
-        return self.stepper.value == len(self.stepper.film["frames"]) - 1
+        return self.cursor is None
 
     @property
     def position(self) -> int:
@@ -55,14 +63,19 @@ class ExploredRun:
         return self.lab.position if self.is_present else max(1, self.lab.past.position_of(self.n))
 
     @property
+    def moment(self) -> Moment:
+        """The state of the job at the cursor."""
+        return self.subject.moment
+
+    @property
     def at(self) -> str:
         """The time at the cursor since the run began, in words."""
-        return duration(self.stepper.moment.elapsed_ms)
+        return duration(self.moment.elapsed_ms)
 
     @property
     def end(self) -> str:
         """The time at the end of the run so far, in words."""
-        return duration(self.stepper.film["frames"][-1]["at"])
+        return duration(self._reading.moment.elapsed_ms)
 
     @property
     def there(self) -> Lab | None:
@@ -79,25 +92,40 @@ class ExploredRun:
     def subject(self) -> Subject:
         """The run at the cursor, for views, with the selected checkpoint, if any."""
         trace = run_of(self.thing).trace
-        n = None if self.is_present else self.n
-        kind, _, name = self.stepper.picked.partition(":")
+        kind, _, name = self.picked.partition(":")
         chosen = int(name) if kind == "checkpoint" else None
-        key = (n, chosen, len(trace), trace[-1] if trace else None)
+        key = (self.cursor, chosen, len(trace), trace[-1] if trace else None)
         if self._subject is None or self._subject[0] != key:
-            self._subject = key, Subject(self.thing, n, chosen, folds=self._folds)
+            self._subject = key, Subject(self.thing, self.cursor, chosen, folds=self._folds)
         return self._subject[1]
 
-    def _moment_of(self, n: int) -> Moment | None:
-        """Return the moment after `n` records, if the stage shows the run's present state."""
-        shown, trace = self.stepper.shown.trace, run_of(self.thing).trace
-        is_same = len(shown) == len(trace) and (not trace or shown[-1] == trace[-1])
-        return self.stepper.moment_at(n) if is_same else None
+    @property
+    def _reading(self) -> Reading:
+        return self._folds.reading.follow(self.thing)
+
+    def _moment_at(self, n: int) -> Moment:
+        return self._reading.now(n)
 
     @property
     def job_code(self) -> list[str]:
         """The lines that make the job, if it was made here; [] if the reader has it as `env`."""
         lines = [] if self.history is None else self.history.made.splitlines()
         return [line for line in lines if line.startswith(("env = ", "from "))]
+
+    @property
+    def answer(self) -> str:
+        """The outcome of the last request to the job; "" if there was none."""
+        lab = self.lab
+        if lab is None or not self.asked:
+            return ""
+        number, label = list(self.asked.items())[-1]
+        if number > lab.position or getattr(lab.past.actions[number - 1], "request_id", None) != number:
+            return ""  # the run went back to a step before the request
+        try:
+            path = lab.look.answer(number)
+        except JobFailedError as error:
+            return f"{label}: {error}"
+        return f"{label}: asked for, not done yet" if path is None else f"{label}: {path or 'done'}"
 
     def fork(self, name: str) -> ExploredRun:
         """Return a separate run that begins with the history up to the cursor."""
@@ -119,10 +147,6 @@ class ExploredRun:
             there = self.at if self.is_present else f"{self.at} of {self.end}"
             return job.name, f"{there}, {alive.status.lower()}"
         return "A recorded run", f"{len(run_of(self.thing).trace):,} records"
-
-    def close(self) -> None:
-        """Remove the run's widget from the page."""
-        self.stepper.close()
 
     def __repr__(self) -> str:
         return f"ExploredRun({self.name}: {self.thing!r})"

@@ -12,8 +12,8 @@ from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import WorkerFault
 from kit.hosts.lab.world.actions import Action
 from kit.run.sizes import counted
-from widgets.base.action_list import Item
 from widgets.runs.explored_run import ExploredRun
+from widgets.runs.item import Item
 
 JOB = "job"
 WORKER = "Worker "
