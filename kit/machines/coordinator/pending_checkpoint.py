@@ -140,7 +140,8 @@ class PendingCheckpoint:
     def acknowledge_task(self, task: str, attempt: int, snapshot: TaskStateSnapshot | None) -> TaskAcknowledgeResult:
         """Record a task's acknowledgement; `snapshot` is None if it has no state.
 
-        DISCARDED means that its files are not needed; a checkpoint that is being stored never returns it.
+        DISCARDED means that its files are not needed: the checkpoint has ended without this task. Flink's coordinator
+        throws IllegalStateException here, because it never sees such a checkpoint; this one may be storing it.
 
         Flink: `acknowledgeTask`.
         """
