@@ -28,8 +28,8 @@ class Found:
 
 @dataclass(frozen=True)
 class BySwarm:
-    """The first `seeds` seeds of the swarm. `job` holds settings that all its jobs get, `kinds` the only kinds of deed,
-    with commas between them.
+    """The first `seeds` seeds of the swarm. `job` has settings for all its jobs, `kinds` the kinds of interventions,
+    separated by commas.
     """
 
     seeds: int = 200

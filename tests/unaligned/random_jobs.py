@@ -179,7 +179,7 @@ def _stop_and_rescale(driver: Driver, parallelism: int, settings: dict[str, Any]
 
 
 def _rescaled(driver: Driver, parallelism: int, path: str | None, settings: dict[str, Any]) -> Driver:
-    """The job resumes, perhaps with another checkpointing mode of the same guarantee."""
+    """Resume the job, perhaps with another checkpointing mode of the same guarantee."""
     mode = driver.random.choice(EXACTLY_ONCE) if driver.plan.exactly_once else driver.plan.mode
     plan = driver.plan.rescaled(parallelism, mode)
     return driver.rescaled(parallelism, path, mode, **settings_for(plan, settings))

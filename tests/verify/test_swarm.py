@@ -25,7 +25,7 @@ from kit.verify.swarm import swarm
 from kit.verify.swarm.shrinking import least_of
 from kit.verify.swarm.swarm import drawn
 from kit.verify.swarm.trial_scenarios import scenario_of_trial
-from kit.verify.swarm.trials import Deed, Trial
+from kit.verify.swarm.trials import Intervention, Trial
 from tests.mutants.planting import planted
 from tests.mutants.table import MUTANTS
 
@@ -37,7 +37,7 @@ def test_whatever_happens_all_holds() -> None:
     assert len(frame) == 50
     assert (frame["violation"] == "").all()
     assert frame["lives"].max() > 2
-    deeds = (
+    interventions = (
         "KillWorker",
         "savepoint",
         "stop",
@@ -49,7 +49,7 @@ def test_whatever_happens_all_holds() -> None:
         "FreezeWorker",
         "DelayMessage",
     )
-    for what in deeds:
+    for what in interventions:
         assert result.happened[what] > 0, f"nothing was found out about {what}: {result!r}"
 
 
@@ -79,7 +79,7 @@ def test_what_is_found_is_a_scenario_that_fails_until_the_fault_is_mended(
     with planted(MUTANTS[name]):
         result = swarm(range(60, 260), shrink=150)
         (failure,) = result.failures
-        again = failure.telling.trial.run()
+        again = failure.smallest.trial.run()
         path = failure.save_scenario(tmp_path / "found.scenario")
         assert path.read_text() == str(failure.scenario)
         with pytest.raises(ScenarioError, match=re.escape(failure.error)):
@@ -87,10 +87,10 @@ def test_what_is_found_is_a_scenario_that_fails_until_the_fault_is_mended(
     scenario = open_scenario(path).run()
     assert scenario.block_runs[-1].outcome[-1] == "all holds"
     assert len(str(failure.scenario).splitlines()) <= lines
-    assert failure.telling.violation.kind == failure.first.violation.kind
+    assert failure.smallest.violation.kind == failure.first.violation.kind
     assert failure.steps < failure.first.steps
-    assert again.violation.args == failure.telling.violation.args
-    assert [lab.past.actions for lab in again.labs] == [lab.past.actions for lab in failure.telling.labs]
+    assert again.violation.args == failure.smallest.violation.args
+    assert [lab.past.actions for lab in again.labs] == [lab.past.actions for lab in failure.smallest.labs]
     assert f"seed {failure.seed}: {failure.error}" in failure.text
     assert str(failure.scenario) in failure.text
     assert result.to_pandas()["violation"].iloc[-1] != ""
@@ -99,24 +99,26 @@ def test_what_is_found_is_a_scenario_that_fails_until_the_fault_is_mended(
 
 def test_lives_and_faults_are_in_the_scenario_as_they_were() -> None:
     for seed in (0, 3, 27, 80):
-        telling = drawn(seed).run()
-        scenario = Scenario(scenario_of_trial(telling, "it")).run()
-        assert [list(lab.trace) for lab in scenario.labs] == [list(lab.trace) for lab in telling.labs]
-        assert scenario.block_runs[-1].outcome[-1] == "all holds" or "damage told" in telling.happened
+        run = drawn(seed).run()
+        scenario = Scenario(scenario_of_trial(run, "it")).run()
+        assert [list(lab.trace) for lab in scenario.labs] == [list(lab.trace) for lab in run.labs]
+        assert scenario.block_runs[-1].outcome[-1] == "all holds" or "damage told" in run.happened
 
 
 def test_a_driver_that_is_replaced_is_followed_by_another_in_the_trial_and_in_its_scenario() -> None:
     job = RandomJob(rows=10, settings={"interval_ms": 20, "store": "filesystem"})
     replaced = 0
     for seed in range(12):
-        telling = Trial(job, seed, (Deed(seed, "replace driver", 0, "CheckpointPending"), Deed(9, "kill"))).run()
-        assert telling.violation is None, f"{seed}: {telling.violation}"
-        statuses = [lab.look.master.status.name for lab in telling.labs]
+        run = Trial(
+            job, seed, (Intervention(seed, "replace driver", 0, "CheckpointPending"), Intervention(9, "kill"))
+        ).run()
+        assert run.violation is None, f"{seed}: {run.violation}"
+        statuses = [lab.look.master.status.name for lab in run.labs]
         assert statuses[-1] == "FINISHED"
-        assert ("SUSPENDED" in statuses) == (telling.happened["ReplaceDriver"] > 0)
-        scenario = Scenario(scenario_of_trial(telling, "it")).run()
-        assert [list(lab.trace) for lab in scenario.labs] == [list(lab.trace) for lab in telling.labs]
-        replaced += telling.happened["ReplaceDriver"]
+        assert ("SUSPENDED" in statuses) == (run.happened["ReplaceDriver"] > 0)
+        scenario = Scenario(scenario_of_trial(run, "it")).run()
+        assert [list(lab.trace) for lab in scenario.labs] == [list(lab.trace) for lab in run.labs]
+        replaced += run.happened["ReplaceDriver"]
     assert replaced > 6
 
 
@@ -136,26 +138,26 @@ def test_a_damaged_file_is_told_by_its_name_or_not_needed() -> None:
     job = RandomJob(rows=10, mode="unaligned", settings={"interval_ms": 20, "memory_threshold_bytes": 0})
     told = 0
     for argument in range(0, 36, 3):
-        deeds = (Deed(2, "damage", argument, "CheckpointCompleted"), Deed(1, "kill"))
-        telling = Trial(job, argument, deeds).run()
-        assert telling.violation is None, f"{deeds}: {telling.violation}"
-        told += telling.happened["damage told"]
+        interventions = (Intervention(2, "damage", argument, "CheckpointCompleted"), Intervention(1, "kill"))
+        run = Trial(job, argument, interventions).run()
+        assert run.violation is None, f"{interventions}: {run.violation}"
+        told += run.happened["damage told"]
     assert told > 5
 
 
 def test_damage_that_nobody_tells_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Safety, "told", lambda safety, error: None)
     job = RandomJob(rows=10, settings={"interval_ms": 20, "memory_threshold_bytes": 0})
-    deeds = (Deed(2, "damage", 8, "CheckpointCompleted"), Deed(1, "kill"))
-    assert Trial(job, 0, deeds).run().violation.kind in ("ends", "failed")
+    interventions = (Intervention(2, "damage", 8, "CheckpointCompleted"), Intervention(1, "kill"))
+    assert Trial(job, 0, interventions).run().violation.kind in ("ends", "failed")
 
 
 @pytest.mark.parametrize("argument", range(5))
 def test_a_clock_that_is_turned_breaks_nothing(argument: int) -> None:
     job = RandomJob(rows=10, settings={"interval_ms": 20, "timeout_ms": 2_000})
-    telling = Trial(job, argument, (Deed(2, "clock", argument, "CheckpointPending"), Deed(9, "kill"))).run()
-    assert telling.violation is None
-    assert telling.happened["TurnClock"] == 1
+    run = Trial(job, argument, (Intervention(2, "clock", argument, "CheckpointPending"), Intervention(9, "kill"))).run()
+    assert run.violation is None
+    assert run.happened["TurnClock"] == 1
 
 
 # --- shrinking --------------------------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ def test_what_is_wrong_with_the_output_may_be_ones_own_question() -> None:
 
 
 def test_misuse_is_refused() -> None:
-    with pytest.raises(LabError, match="'earthquake' is nothing that may be done to a job: checkpoint, savepoint, "):
+    with pytest.raises(LabError, match="'earthquake' is not a known kind of fault: expected checkpoint, savepoint, "):
         swarm(range(1), faults=["earthquake"])
     with pytest.raises(LabError, match="job is a int, but must be an environment, or a function that makes one"):
         swarm(range(1), job=3)

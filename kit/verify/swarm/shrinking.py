@@ -4,9 +4,9 @@ The first attempts are small jobs with other seeds, because most violations also
 repeats these reductions:
 
 1. no random choices;
-2. fewer deeds (delta debugging: halves first, then smaller and smaller parts);
+2. fewer interventions (delta debugging: halves first, then smaller and smaller parts);
 3. a simpler job;
-4. earlier and simpler deeds;
+4. earlier and simpler interventions;
 5. fewer steps that choose another action than the first.
 
 In another job the same seed gives another order of actions, so the plain order and some other seeds are tried there as
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from kit.verify.swarm.trials import Telling, Trial
+from kit.verify.swarm.trials import Trial, TrialRun
 
 T = TypeVar("T")
 MOST_RUNS = 400
@@ -27,20 +27,20 @@ MOST_RUNS = 400
 STEPS_OF_A_RUN, STEPS_TO_BEGIN = 500, 100
 SMALL_SEEDS, OTHER_SEEDS = 25, 3
 SMALLER = 6
-"""The factor by which deeds are earlier in a small job."""
+"""The factor by which interventions are earlier in a small job."""
 CALM: frozenset[int] = frozenset()
 
 
 class Shrinking:
-    """The shrinking of one trial; `smallest` is the smallest telling so far with the same kind of violation."""
+    """The shrinking of one trial; `smallest` is the smallest run so far with the same kind of violation."""
 
-    def __init__(self, telling: Telling, most_runs: int = MOST_RUNS) -> None:
-        assert telling.violation is not None
-        self.smallest = telling
-        self.kind = telling.violation.kind
+    def __init__(self, run: TrialRun, most_runs: int = MOST_RUNS) -> None:
+        assert run.violation is not None
+        self.smallest = run
+        self.kind = run.violation.kind
         self.steps_left = most_runs * STEPS_OF_A_RUN
 
-    def run(self) -> Telling:
+    def run(self) -> TrialRun:
         """Shrink until no reduction helps, or until there were too many runs."""
         before = None
         any(self._holds(trial) for trial in self._small_trials(self.smallest.trial))
@@ -48,9 +48,9 @@ class Shrinking:
             before = self.smallest.trial
             if before.wild != CALM:
                 self._holds(replace(before, wild=CALM))
-            self._fewer_deeds()
+            self._fewer_interventions()
             self._any_of(self._simpler_jobs)
-            self._any_of(self._simpler_deeds)
+            self._any_of(self._simpler_interventions)
             self._calmer()
         return self.smallest
 
@@ -58,16 +58,18 @@ class Shrinking:
         """Return True if this trial violates the same property; it is the smallest then."""
         if self.steps_left <= 0:
             return False
-        telling = trial.run()
-        self.steps_left -= STEPS_TO_BEGIN + telling.steps
-        if telling.violation is None or telling.violation.kind != self.kind:
+        run = trial.run()
+        self.steps_left -= STEPS_TO_BEGIN + run.steps
+        if run.violation is None or run.violation.kind != self.kind:
             return False
-        self.smallest = telling
+        self.smallest = run
         return True
 
-    def _fewer_deeds(self) -> None:
+    def _fewer_interventions(self) -> None:
         trial = self.smallest.trial
-        least_of(trial.deeds, lambda deeds: self._holds(replace(trial, deeds=tuple(deeds))))
+        least_of(
+            trial.interventions, lambda interventions: self._holds(replace(trial, interventions=tuple(interventions)))
+        )
 
     def _any_of(self, attempts: Callable[[Trial], Iterator[Trial]]) -> None:
         """Take the first attempt that helps, and start again from there, until none does."""
@@ -76,10 +78,14 @@ class Shrinking:
             helped = any(self._holds(trial) for trial in attempts(self.smallest.trial))
 
     def _small_trials(self, trial: Trial) -> Iterator[Trial]:
-        deeds = tuple(replace(deed, after=deed.after // SMALLER) for deed in trial.deeds)
+        interventions = tuple(
+            replace(intervention, after=intervention.after // SMALLER) for intervention in trial.interventions
+        )
         for job in trial.job.small():
             for seed in range(SMALL_SEEDS):
-                yield replace(trial, job=job, seed=seed, deeds=deeds, slow=(), wild=None if seed else CALM)
+                yield replace(
+                    trial, job=job, seed=seed, interventions=interventions, slow=(), wild=None if seed else CALM
+                )
 
     def _simpler_jobs(self, trial: Trial) -> Iterator[Trial]:
         if any(trial.slow):
@@ -87,16 +93,19 @@ class Shrinking:
         for job in trial.job.simpler():
             yield from _in_other_orders(replace(trial, job=job))
 
-    def _simpler_deeds(self, trial: Trial) -> Iterator[Trial]:
-        for number, deed in enumerate(trial.deeds):
+    def _simpler_interventions(self, trial: Trial) -> Iterator[Trial]:
+        for number, intervention in enumerate(trial.interventions):
             for simpler in (
-                replace(deed, awaits=""),
-                replace(deed, argument=0),
-                replace(deed, after=0),
-                replace(deed, after=deed.after // 2),
+                replace(intervention, awaits=""),
+                replace(intervention, argument=0),
+                replace(intervention, after=0),
+                replace(intervention, after=intervention.after // 2),
             ):
-                if simpler != deed:
-                    yield replace(trial, deeds=(*trial.deeds[:number], simpler, *trial.deeds[number + 1 :]))
+                if simpler != intervention:
+                    yield replace(
+                        trial,
+                        interventions=(*trial.interventions[:number], simpler, *trial.interventions[number + 1 :]),
+                    )
 
     def _calmer(self) -> None:
         """Make as few random choices as possible."""

@@ -35,7 +35,7 @@ from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.verify.swarm.shrinking import MOST_RUNS, Shrinking
 from kit.verify.swarm.trial_scenarios import scenario_of_trial
-from kit.verify.swarm.trials import DEEDS, Telling, Trial
+from kit.verify.swarm.trials import INTERVENTIONS, Trial, TrialRun
 
 
 @dataclass(frozen=True)
@@ -43,28 +43,28 @@ class Failure:
     """A trial that violated a property, shrunk; `first` is the original trial."""
 
     seed: int
-    first: Telling
-    telling: Telling
+    first: TrialRun
+    smallest: TrialRun
 
     @property
     def lab(self) -> Lab:
         """The last life of the shrunk trial, at the violation."""
-        return self.telling.lab
+        return self.smallest.lab
 
     @property
     def steps(self) -> int:
         """The number of steps of the shrunk trial."""
-        return self.telling.steps
+        return self.smallest.steps
 
     @property
     def error(self) -> str:
         """The text of the violation."""
-        return str(self.telling.violation)
+        return str(self.smallest.violation)
 
     @cached_property
     def scenario(self) -> ScenarioText:
         """The shrunk trial as a scenario; its last command, `check`, reports the violation."""
-        return scenario_of_trial(self.telling, f"seed-{self.seed}")
+        return scenario_of_trial(self.smallest, f"seed-{self.seed}")
 
     def save_scenario(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Write the scenario to a file (`*.scenario`, by default `seed-<n>.scenario` in the working directory) and
@@ -79,13 +79,13 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """The violation, the job, the deeds, and all of these as a scenario."""
-        trial = self.telling.trial
-        lives = f" in {len(self.telling.labs)} lives" if len(self.telling.labs) > 1 else ""
+        """The violation, the job, the interventions, and all of these as a scenario."""
+        trial = self.smallest.trial
+        lives = f" in {len(self.smallest.labs)} lives" if len(self.smallest.labs) > 1 else ""
         lines = [
             f"seed {self.seed}: {self.error}",
             f"after {self.steps} steps{lives} of {trial.job}",
-            *(f"  {deed}" for deed in trial.deeds),
+            *(f"  {intervention}" for intervention in trial.interventions),
             "",
             str(self.scenario),
         ]
@@ -103,7 +103,7 @@ class Failure:
 
 @dataclass
 class Swarm:
-    """The results of the trials: `happened` counts the deeds, `failures` are the trials that violated a property."""
+    """The results of the trials: `happened` counts interventions, `failures` has the trials that violate a property."""
 
     rows: list[dict[str, object]] = field(default_factory=list)
     happened: Counter[str] = field(default_factory=Counter)
@@ -120,7 +120,7 @@ class Swarm:
         return sum(int(str(row["steps"])) for row in self.rows)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return one row per trial: seed, job, steps, lives, its deeds, and the violation."""
+        """Return one row per trial: seed, job, steps, lives, its interventions, and the violation."""
         return pd.DataFrame(self.rows, columns=["seed", "job", "steps", "lives", "happened", "violation"])
 
     def __repr__(self) -> str:
@@ -149,24 +149,24 @@ def swarm(
     """Run one trial for each seed; stop after `most_failures` violations.
 
     `job` is a job, or a function that makes it for a parallelism (then it is rescaled as well), or None for random
-    jobs. `faults` are the kinds of deeds to choose from (`kit.verify.swarm.trials.DEEDS`), by default all. `check`
-    takes a function from a sink's name to its rows, and yields the errors in them; without it, the rows are compared
-    with those of runs without faults. `shrink` is the number of runs to spend on shrinking a failing trial, 0 for none.
-    `progress` is called after each trial.
+    jobs. `faults` are the kinds of interventions to choose from (`kit.verify.swarm.trials.INTERVENTIONS`), by default
+    all. `check` takes a function from a sink's name to its rows, and yields the errors in them; without it, the rows
+    are compared with those of runs without faults. `shrink` is the number of runs to spend on shrinking a failing
+    trial, 0 for none. `progress` is called after each trial.
 
     Raises LabError for an unknown kind of fault, and Interrupted if the user interrupts it; its `found` is the swarm so
     far.
     """
-    kinds = tuple(DEEDS) if faults is None else tuple(several("faults", faults, "('kill', 'stop')"))
+    kinds = tuple(INTERVENTIONS) if faults is None else tuple(several("faults", faults, "('kill', 'stop')"))
     seeds = seeds if isinstance(seeds, Iterator) else several("seeds", seeds, "range(100)")
     whole_number("most_failures", most_failures, "the number of trials that may violate something", least=1)
     whole_number("shrink", shrink, "the number of runs to make a failing trial smaller", least=0)
     for name, function in (("check", check), ("progress", progress)):
         if not (function is None or callable(function)):
             raise LabError(f"{name} is {function!r}, but must be a function, or None")
-    unknown = [kind for kind in kinds if kind not in DEEDS]
+    unknown = [kind for kind in kinds if kind not in INTERVENTIONS]
     if unknown:
-        raise LabError(f"{unknown[0]!r} is nothing that may be done to a job: {', '.join(DEEDS)} are")
+        raise LabError(f"{unknown[0]!r} is not a known kind of fault: expected {', '.join(INTERVENTIONS)}")
     given = None if job is None else GivenJob.of(job, check)
     result = Swarm()
     is_interrupted = False
@@ -186,29 +186,29 @@ def swarm(
 
 def _try(result: Swarm, trial: Trial, shrink: int) -> None:
     """Add one trial. If the shrinking of a failing trial is interrupted, the smallest so far is added."""
-    telling = trial.run()
-    result.happened += telling.happened
+    run = trial.run()
+    result.happened += run.happened
     result.rows.append(
         {
             "seed": trial.seed,
-            "job": str(telling.trial.job),
-            "steps": telling.steps,
-            "lives": len(telling.labs),
-            "happened": dict(telling.happened),
-            "violation": "" if telling.violation is None else str(telling.violation),
+            "job": str(run.trial.job),
+            "steps": run.steps,
+            "lives": len(run.labs),
+            "happened": dict(run.happened),
+            "violation": "" if run.violation is None else str(run.violation),
         }
     )
-    if telling.violation is None:
+    if run.violation is None:
         return
-    shrinking = Shrinking(telling, shrink)
+    shrinking = Shrinking(run, shrink)
     try:
         if shrink:
             shrinking.run()
     finally:
-        result.failures.append(Failure(trial.seed, telling, shrinking.smallest))
+        result.failures.append(Failure(trial.seed, run, shrinking.smallest))
 
 
-def drawn(seed: int, kinds: tuple[str, ...] = tuple(DEEDS), job: TriedJob | None = None) -> Trial:
+def drawn(seed: int, kinds: tuple[str, ...] = tuple(INTERVENTIONS), job: TriedJob | None = None) -> Trial:
     """Return the trial of a seed."""
     chance = Random(seed)
     return Trial.drawn(RandomJob.drawn(chance) if job is None else job, seed, chance, kinds)

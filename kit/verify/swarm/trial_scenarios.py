@@ -21,32 +21,32 @@ from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.scenarios.scenario_text import ScenarioText
 from kit.hosts.lab.scenarios.scenario_writing import happens_by_itself, line_of, packed, scenario_of
 from kit.hosts.lab.world.actions import Action, LetTimePass
-from kit.verify.swarm.trials import Telling
+from kit.verify.swarm.trials import TrialRun
 
 FEW = 4
 """Sequences shorter than this are named as well, between others that are named."""
 
 
-def scenario_of_trial(telling: Telling, name: str) -> ScenarioText:
+def scenario_of_trial(run: TrialRun, name: str) -> ScenarioText:
     """Return the scenario of a finished trial."""
-    violation = str(telling.violation or "all holds")
+    violation = str(run.violation or "all holds")
     question = f"How does it come to this: {violation.splitlines()[0]}"
-    return scenario_of(lines_of(telling), name, telling.trial.job.text, "What a swarm found", question)
+    return scenario_of(lines_of(run), name, run.trial.job.text, "What a swarm found", question)
 
 
-def lines_of(telling: Telling) -> Iterator[str]:
+def lines_of(run: TrialRun) -> Iterator[str]:
     """Yield the trial, life by life, as commands of a scenario."""
-    number_of_lives = len(telling.labs)
-    parallelism = telling.trial.job.parallelism
-    for number, (lab, chosen) in enumerate(zip(telling.labs, telling.chosen, strict=True), 1):
+    number_of_lives = len(run.labs)
+    parallelism = run.trial.job.parallelism
+    for number, (lab, chosen) in enumerate(zip(run.labs, run.chosen, strict=True), 1):
         start = lab.past.actions[0]
         assert isinstance(start, StartJob)
         if number > 1 and start.recover:
             yield "another driver takes over"
         elif number > 1:
-            before, parallelism = parallelism, telling.parallelisms[number - 1]
+            before, parallelism = parallelism, run.parallelisms[number - 1]
             yield "go on" + (f" with parallelism={parallelism}" if parallelism != before else "")
-        dies = number < number_of_lives and telling.labs[number].past.actions[0].recover  # type: ignore[union-attr]
+        dies = number < number_of_lives and run.labs[number].past.actions[0].recover  # type: ignore[union-attr]
         yield from _of_life(lab.past.actions, chosen, to_its_end=not dies)
     yield "check"
 

@@ -1,4 +1,4 @@
-"""One trial of a swarm: a job, an order of actions, and deeds (faults and requests); then a run without faults.
+"""One trial of a swarm: a job, an order of actions, and interventions (faults and requests); then a run without faults.
 
 If a property of `kit.hosts.lab.safety` does not hold, the trial ends in a `Violation`. A trial is a value, and running
 it twice gives the same. So it can be shrunk (`kit.verify.swarm.shrinking`), and written as a scenario
@@ -25,7 +25,7 @@ from kit.hosts.lab.world.actions import Action, LetTimePass, TakeTurn
 from kit.machines.job.status import JobStatus
 
 MOMENTS = ("", "", "CheckpointPending", "TaskAcknowledged", "CheckpointFinalizing", *["CheckpointCompleted"] * 3)
-"""The kinds of record that a deed may wait for, mostly about checkpoints."""
+"""The kinds of record that an intervention may wait for, mostly about checkpoints."""
 COUNTED = {"CheckpointCompleted": "checkpoint completed", "CheckpointRestored": "restored"}
 """The kinds of record that are counted in each trial, with their names."""
 MOST_AWAITED = 400
@@ -34,9 +34,10 @@ _MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """A deed: after a number of steps, `what` (a key of `DEEDS`) is done to the job; `argument` chooses among
-    candidates. With `awaits`, the steps are counted from the next record of this kind in the trace.
+class Intervention:
+    """A fault or a request from outside the job: after a number of steps, `what` (a key of `INTERVENTIONS`) is carried
+    out; `argument` chooses among candidates. With `awaits`, the steps are counted from the next record of this kind in
+    the trace.
     """
 
     after: int
@@ -46,32 +47,32 @@ class Deed:
 
     def __str__(self) -> str:
         since = f" after the next {self.awaits}" if self.awaits else ""
-        return f"{self.after} steps{since}: {DEEDS[self.what].text.format(self.argument)}"
+        return f"{self.after} steps{since}: {INTERVENTIONS[self.what].text.format(self.argument)}"
 
 
 @dataclass(frozen=True)
 class Trial:
     """One trial. At the steps in `wild` (None: at all), `seed` chooses the action; at others, the first enabled action
-    is taken. `slow` tasks rarely get a turn until the last deed is done.
+    is taken. `slow` tasks rarely get a turn until the last intervention.
     """
 
     job: TriedJob
     seed: int = 0
-    deeds: tuple[Deed, ...] = ()
+    interventions: tuple[Intervention, ...] = ()
     slow: tuple[str, ...] = ()
     wild: frozenset[int] | None = None
 
     @classmethod
     def drawn(cls, job: TriedJob, seed: int, chance: Random, kinds: Iterator[str] | tuple[str, ...]) -> Trial:
-        """Return a random trial. Most kinds of deeds are left out completely, which gives the others more room: swarm
-        testing finds more than trials that are all alike.
+        """Return a random trial. Most kinds of interventions are left out completely, which gives the others more room:
+        swarm testing finds more than trials that are all alike.
         """
-        some = [kind for kind in kinds if chance.random() < DEEDS[kind].share]
+        some = [kind for kind in kinds if chance.random() < INTERVENTIONS[kind].share]
         number = chance.choice([1, 2, 2, 3, 4, 6]) if some else 0
         pace = chance.choice([5, 20, 80])
-        weights = [DEEDS[kind].weight for kind in some]
-        deeds = tuple(
-            Deed(
+        weights = [INTERVENTIONS[kind].weight for kind in some]
+        interventions = tuple(
+            Intervention(
                 int(chance.expovariate(1 / pace)),
                 chance.choices(some, weights)[0],
                 chance.randrange(MOST_ARGUMENTS),
@@ -79,7 +80,7 @@ class Trial:
             )
             for _ in range(number)
         )
-        return cls(job, seed, deeds, (chance.choice(["rows", "map", "tally", "numbered", ""]),))
+        return cls(job, seed, interventions, (chance.choice(["rows", "map", "tally", "numbered", ""]),))
 
     def is_calm(self, step: int) -> bool:
         """Return True if the first enabled action is taken at this step."""
@@ -91,27 +92,27 @@ class Trial:
         mixed = ((mixed ^ (mixed >> 30)) * 0x94D049BB133111EB) & _MASK
         return (mixed ^ (mixed >> 31)) % choices
 
-    def run(self) -> Telling:
+    def run(self) -> TrialRun:
         """Run the trial to its end, or to the first violation."""
-        telling = Telling(self)
+        run = TrialRun(self)
         try:
-            telling.tell()
+            run.complete()
         except DamageTold:
-            telling.happened["damage told"] += 1
+            run.happened["damage told"] += 1
         except Violation as violation:
-            telling.violation = violation
+            run.violation = violation
         except AssertionError as error:
-            telling.violation = Violation("invariant", str(error))
+            run.violation = Violation("invariant", str(error))
         except Exception as error:
-            telling.violation = Violation("error", f"{type(error).__name__}: {error}")
+            run.violation = Violation("error", f"{type(error).__name__}: {error}")
         for kind, word in COUNTED.items():
-            telling.happened[word] += sum(record.kind == kind for lab in telling.labs for record in lab.trace)
-        return telling
+            run.happened[word] += sum(record.kind == kind for lab in run.labs for record in lab.trace)
+        return run
 
 
-class Telling:
+class TrialRun:
     """A running trial, and its result: `labs`, one for each life, and the `violation`, if any. `happened` counts the
-    deeds that were done.
+    interventions.
     """
 
     def __init__(self, trial: Trial) -> None:
@@ -139,19 +140,19 @@ class Telling:
         """The lab of the present life."""
         return self.labs[-1]
 
-    def tell(self) -> None:
-        """Do all deeds, then run without faults. Raises Violation, or any other error."""
+    def complete(self) -> None:
+        """Carry out all interventions, then run without faults. Raises Violation, or any other error."""
         self.begin()
-        left = list(self.trial.deeds)
+        left = list(self.trial.interventions)
         over = False
         while not over:
             if left:
-                deed = left.pop(0)
-                self._await(deed.awaits)
-                self._steps(deed.after)
+                intervention = left.pop(0)
+                self._await(intervention.awaits)
+                self._steps(intervention.after)
                 if not self.lab.ended:
                     self.thaw()
-                    DEEDS[deed.what].do(self, deed.argument)
+                    INTERVENTIONS[intervention.what].do(self, intervention.argument)
                     self.safety.look(self.lab)
                     self.safety.look_closely(self.lab)
             else:
@@ -285,95 +286,95 @@ class Telling:
 
 
 @dataclass(frozen=True)
-class DeedKind:
-    """A kind of deed: its function, a sentence, its frequency relative to the others, and the fraction of trials that
-    may have it.
+class InterventionKind:
+    """A kind of intervention: its function, a sentence, its frequency relative to the others, and the fraction of
+    trials that may have it.
     """
 
-    do: Callable[[Telling, int], None]
+    do: Callable[[TrialRun, int], None]
     text: str
     weight: int = 1
     share: float = 0.5
 
 
-def _trigger(telling: Telling, argument: int) -> None:
-    telling.lab.trigger_checkpoint(full=argument == 0)
-    telling.happened["checkpoint"] += 1
+def _trigger(run: TrialRun, argument: int) -> None:
+    run.lab.trigger_checkpoint(full=argument == 0)
+    run.happened["checkpoint"] += 1
 
 
-def _savepoint(telling: Telling, argument: int) -> None:
-    telling.lab.savepoint()
-    telling.happened["savepoint"] += 1
+def _savepoint(run: TrialRun, argument: int) -> None:
+    run.lab.savepoint()
+    run.happened["savepoint"] += 1
 
 
-def _let_time_pass(telling: Telling, argument: int) -> None:
+def _let_time_pass(run: TrialRun, argument: int) -> None:
     """Let time pass until timers are due, so that checkpoints expire, or alignments time out."""
     for _ in range(1 + argument % 3):
-        wait: LetTimePass | None = telling.lab._world.agenda.wait
+        wait: LetTimePass | None = run.lab._world.agenda.wait
         if wait is not None:
-            telling.chosen[-1].add(telling.lab.position)
-            telling.lab.wait_until(wait.until_ms)
-            telling.happened["time"] += 1
+            run.chosen[-1].add(run.lab.position)
+            run.lab.wait_until(wait.until_ms)
+            run.happened["time"] += 1
 
 
-def _stop(telling: Telling, argument: int) -> None:
-    drain = argument % 2 == 1 and not telling.job.has_last_words
-    telling.next_parallelism = 1 + argument // 2 % 3
-    telling.lab.stop(drain=drain)
-    telling.happened["stop"] += 1
+def _stop(run: TrialRun, argument: int) -> None:
+    drain = argument % 2 == 1 and not run.job.has_last_words
+    run.next_parallelism = 1 + argument // 2 % 3
+    run.lab.stop(drain=drain)
+    run.happened["stop"] += 1
 
 
-def _rescale(telling: Telling, argument: int) -> None:
+def _rescale(run: TrialRun, argument: int) -> None:
     """Request a rescale, or two at once, of which the second counts."""
-    job = telling.lab.job
-    if not telling.job.rescales:
+    job = run.lab.job
+    if not run.job.rescales:
         return
     for number in (1 + argument % 3, argument // 3 % 4):
         if number:
-            telling.lab.rescale({each.name: number for each in job.vertices if each.max_parallelism >= number})
-            telling.happened["rescale"] += 1
+            run.lab.rescale({each.name: number for each in job.vertices if each.max_parallelism >= number})
+            run.happened["rescale"] += 1
 
 
-def _cancel(telling: Telling, argument: int) -> None:
-    master = telling.lab.look.master
+def _cancel(run: TrialRun, argument: int) -> None:
+    master = run.lab.look.master
     keeps = master.job.settings.checkpoint.retention is RetentionPolicy.RETAIN_ON_CANCELLATION
     if keeps and master.checkpoints.store.latest is not None:
-        telling.next_parallelism = 1 + argument % 3
-        telling.lab.cancel()
-        telling.happened["cancel"] += 1
+        run.next_parallelism = 1 + argument % 3
+        run.lab.cancel()
+        run.happened["cancel"] += 1
 
 
-def _inflict(drawn: Drawn, kinds: Sequence[type[Fault]], telling: Telling, argument: int) -> None:
+def _inflict(drawn: Drawn, kinds: Sequence[type[Fault]], run: TrialRun, argument: int) -> None:
     """Inject one of these faults. If the fault waits, the run continues until one is possible."""
     for _ in range(MOST_AWAITED if drawn.waits else 1):
-        world = telling.lab._world
+        world = run.lab._world
         every = [fault for kind in kinds for fault in kind.possible(world)]
         found, which = (every, argument) if drawn.choose is None else drawn.choose(world, argument)
-        if telling.lab.ended or telling.inflict(found, which):
+        if run.lab.ended or run.inflict(found, which):
             return
         if drawn.waits:
-            telling._step()
+            run._step()
 
 
-def _deeds_of_faults() -> dict[str, DeedKind]:
+def _of_faults() -> dict[str, InterventionKind]:
     kinds: dict[Drawn, list[type[Fault]]] = {}
     for kind in FAULTS.values():
         if kind.drawn is not None:
             kinds.setdefault(kind.drawn, []).append(kind)
     return {
-        drawn.name: DeedKind(partial(_inflict, drawn, of_drawn), drawn.text, drawn.weight, drawn.share)
+        drawn.name: InterventionKind(partial(_inflict, drawn, of_drawn), drawn.text, drawn.weight, drawn.share)
         for drawn, of_drawn in kinds.items()
     }
 
 
-DEEDS: dict[str, DeedKind] = {
-    "checkpoint": DeedKind(_trigger, "a checkpoint is asked for"),
-    "savepoint": DeedKind(_savepoint, "a savepoint is asked for"),
-    "time": DeedKind(_let_time_pass, "time passes before anything else happens ({})"),
-    "stop": DeedKind(_stop, "the job is stopped with a savepoint, to go on from there ({})", 2),
-    "cancel": DeedKind(_cancel, "the job is cancelled, to go on from its newest snapshot ({})", 2),
-    "rescale": DeedKind(_rescale, "another parallelism is asked for, or two at once ({})"),
-    "driver": DeedKind(lambda telling, _: telling.driver_dies(), "the driver dies, and another one takes over", 2),
-    **_deeds_of_faults(),
+INTERVENTIONS: dict[str, InterventionKind] = {
+    "checkpoint": InterventionKind(_trigger, "a checkpoint is requested"),
+    "savepoint": InterventionKind(_savepoint, "a savepoint is requested"),
+    "time": InterventionKind(_let_time_pass, "time passes before anything else happens ({})"),
+    "stop": InterventionKind(_stop, "the job is stopped with a savepoint and resumed from it ({})", 2),
+    "cancel": InterventionKind(_cancel, "the job is cancelled and resumed from its newest snapshot ({})", 2),
+    "rescale": InterventionKind(_rescale, "a rescale is requested, or two at once ({})"),
+    "driver": InterventionKind(lambda run, _: run.driver_dies(), "the driver dies, and another one takes over", 2),
+    **_of_faults(),
 }
-"""The kinds of deeds by name: the requests of a user, and every fault that occurs in random runs."""
+"""The kinds of interventions by name: the requests of a user, and every fault that occurs in random runs."""

@@ -16,7 +16,7 @@ from kit.hosts.lab.scenarios.scenario_commands import VERBS as COMMANDS
 from kit.hosts.lab.scenarios.scenario_text import parse
 from kit.hosts.lab.scenarios.scenario_writing import fault_of, line_of
 from kit.verify.explore.steps import EXPLORED
-from kit.verify.swarm.trials import DEEDS
+from kit.verify.swarm.trials import INTERVENTIONS
 from tests.hosts.lab.jobs import Shape, environment
 
 SHAPE = Shape("totals", rows=24, splits=4, batch_rows=3, parallelism=2)
@@ -91,7 +91,7 @@ def test_a_fault_is_done_by_its_line_in_a_scenario() -> None:
 
 def test_what_is_drawn_and_explored_is_declared_by_faults() -> None:
     drawn = {kind.drawn.name: kind.drawn for kind in FAULTS.values() if kind.drawn is not None}
-    assert {name: (DEEDS[name].weight, DEEDS[name].share) for name in drawn} == {
+    assert {name: (INTERVENTIONS[name].weight, INTERVENTIONS[name].share) for name in drawn} == {
         name: (each.weight, each.share) for name, each in drawn.items()
     }
     assert all(issubclass(kind, Fault) and kind.explored for kind in EXPLORED.values())

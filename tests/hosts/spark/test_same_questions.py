@@ -153,7 +153,7 @@ LOOKS = ["answer", "metrics", "restores"]
     ("name", "hosts"), [*((name, (Lab, SparkJob)) for name in SHARED), *((name, (Look, SparkLook)) for name in LOOKS)]
 )
 def test_arguments_have_the_same_names_and_kinds(name: str, hosts: tuple[type, type]) -> None:
-    """All but one default: a job on Spark waits for the answer by default, and a lab does not."""
+    """Only one default differs: a job on Spark waits for the answer, and a lab does not."""
     lab, spark = (
         [(each.name, each.kind, each.default) for each in inspect.signature(getattr(host, name)).parameters.values()]
         for host in hosts

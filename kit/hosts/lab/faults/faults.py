@@ -527,7 +527,7 @@ class FreezeWorker(WorkerFault):
     pattern: ClassVar = "freeze worker {worker}"
     frozen: ClassVar = False
     example: ClassVar = "lab.faults.freeze(1)"
-    drawn: ClassVar = Drawn("freeze", "a worker freezes until the next deed ({})")
+    drawn: ClassVar = Drawn("freeze", "a worker freezes until the next intervention ({})")
 
     def happen(self, world: World) -> None:
         world.freeze(self.worker)
