@@ -25,7 +25,7 @@ Act = Callable[[], object]
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Python's own handlers; afterwards those that were there, and nothing of the kit's is left in their place."""
+    """Install Python's own handlers, and restore the earlier ones; the kit must have left nothing in their place."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     profiler = signal.signal(signal.SIGPROF, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
@@ -41,8 +41,8 @@ def interruptible() -> Iterator[None]:
 
 
 class Interrupter:
-    """Interrupts whatever it is given to do, again and again, after random times, `mean_s` on average; `count` counts
-    them. Times are those of the processor, so a busy machine makes no difference.
+    """Interrupts an action repeatedly after random times, `mean_s` on average; `count` is the number of interrupts.
+    Times are processor times, so the load of the machine makes no difference.
     """
 
     def __init__(self, seed: int, mean_s: float, most: int = 30) -> None:
@@ -55,7 +55,7 @@ class Interrupter:
         """Yield `fewest` rounds with `most_each` interrupts at most in each, and others until there were more than
         `more_than` interrupts. After a round with few of them they come twice as soon, since runs differ in length.
 
-        Raises AssertionError when they do not come.
+        Raises AssertionError if there are too few.
         """
         for number in range(fewest + more_than + 20):
             before = self.count

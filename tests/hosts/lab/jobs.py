@@ -35,7 +35,7 @@ ODD = OutputTag("odd", {"n": pa.int64(), "k": pa.string(), "t": pa.int64()})
 
 @dataclass(frozen=True)
 class Shape:
-    """One small job: what flows, how it is cut, and which way it takes."""
+    """One small job: its rows, its splits and batches, and its pipeline."""
 
     way: str = "totals"
     rows: int = 30
@@ -175,7 +175,7 @@ MORE_WAYS = WAYS | {"sessions": _sessions, "aside": _aside, "waits": _waits, "id
 
 
 def wrong(lab: Lab, shape: Shape) -> dict[str, Any]:
-    """Say where what was committed differs from the batch result, by sink; {} when nowhere."""
+    """Return the differences between the committed output and the batch result by sink; {} if there are none."""
     differences: dict[str, Any] = {}
     rows = Counter(lab.output("rows")["n"]) if shape.rows else Counter()
     if rows != Counter(range(shape.rows)):
@@ -235,7 +235,7 @@ def output_of_failed(lab: Lab, sink: str) -> pd.DataFrame:
 
 
 def settle(lab: Lab) -> None:
-    """Do everything that is still under way; timers that are not due stay."""
+    """Take all actions that remain; timers that are not due stay."""
     while any(not isinstance(action, LetTimePass) for action in lab.enabled()):
         lab.step()
 

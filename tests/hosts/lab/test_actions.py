@@ -128,7 +128,7 @@ def test_what_may_fail_is_listed_beside_what_may_not_and_why() -> None:
 
 
 def with_acks() -> Lab:
-    """A lab in which acks of several tasks are under way."""
+    """A lab with acks of several tasks in flight."""
     lab = a_lab(interval_ms=None)
     lab.trigger_checkpoint()
     senders = lambda: {each.sender for each in lab.enabled() if getattr(each, "message", "") == ACK}  # noqa: E731

@@ -36,7 +36,7 @@ def has_backlog(lab: Lab) -> bool:
 
 
 def triggered(lab: Lab) -> int:
-    """Return how many checkpoints there have been so far."""
+    """Return the number of checkpoints so far."""
     return len(lab.checkpoints())
 
 

@@ -1,4 +1,4 @@
-"""Whatever happens, what is committed is the batch result, and the disk holds what is needed and nothing else."""
+"""Whatever happens, the committed output is the batch result, and the disk has only the files that are needed."""
 
 from __future__ import annotations
 

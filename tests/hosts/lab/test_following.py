@@ -1,4 +1,4 @@
-"""A lab that does a recorded run again, and goes its own way from any moment of it."""
+"""A lab that repeats a recorded run, and may diverge from it at any moment."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def until_confirmed(lab: Lab, more: int) -> None:
 
 
 def orphans(lab: Lab) -> set[str]:
-    """Return the files in the checkpoint directory that nothing refers to, and what is staged for no checkpoint."""
+    """Return the unreferenced files in the checkpoint directory, and the output staged for no checkpoint."""
     stored = {path for path in lab.look.files.paths(CHECKPOINTS) if "/store/" in path}
     directories = {path.rpartition("/")[0] for path in lab.look.files.paths(CHECKPOINTS) if path.endswith("/_metadata")}
     unreferenced = {path for path in state_files(lab) - stored - referenced_files(lab) if "savepoint-" not in path}

@@ -1,4 +1,4 @@
-"""The first word count that everyone writes: lines of text, counted exactly whatever fails meanwhile."""
+"""The first word count that everyone writes: lines of text, counted exactly whatever fails."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def nothing_left(no_thread_left: None) -> Iterator[None]:
 @pytest.fixture
 def no_thread_left(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fails a test that leaves one of our threads, or a private directory (Spark's own sockets come and go)."""
-    tmp_path_factory.getbasetemp()  # lies elsewhere
+    tmp_path_factory.getbasetemp()  # it is elsewhere
     before = _private_directories()
     with tempfile.TemporaryDirectory(prefix="t") as directory:  # short: the path of a Unix socket is limited
         monkeypatch.setattr("tempfile.tempdir", directory)
@@ -74,7 +74,7 @@ def no_thread_left(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Tem
 
 
 def _private_directories() -> list[str]:
-    """Those that a job leaves nothing of; what it collected may be read as long as somebody has the job."""
+    """Return the private directories, without collected output, which may be read while its job object exists."""
     return sorted(name for name in os.listdir(process_directory()) if not name.startswith(COLLECTED))
 
 

@@ -1,4 +1,4 @@
-"""Jobs for the tests of the Spark host, what they must give, and a gang of slots that needs no Spark."""
+"""Jobs for the tests of the Spark host, their expected output, and a gang of slots that needs no Spark."""
 
 from __future__ import annotations
 

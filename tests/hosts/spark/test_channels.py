@@ -1,4 +1,4 @@
-"""The data plane: order, credits, and what happens to a peer."""
+"""The data plane: order, credits, and the loss of a peer."""
 
 from __future__ import annotations
 

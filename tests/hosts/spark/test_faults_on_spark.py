@@ -92,7 +92,7 @@ def exit_by_exception() -> None:
 
 
 def once(misdeed: Callable[[], None], done: str, row: dict[str, int]) -> dict[str, int]:
-    """The row itself; for one key, the first time that anybody meets it, the misdeed besides."""
+    """Return the row; the first row with one key also commits the misdeed."""
     if row["key"] == 7:
         try:
             os.close(os.open(done, os.O_CREAT | os.O_EXCL))

@@ -98,7 +98,7 @@ def test_however_a_job_ends_it_leaves_no_copy(tmp_path: Path, machine: Path, end
 def test_retained_checkpoints_resume_one_after_the_other_with_zookeeper(
     tmp_path: Path, zookeeper: ZooKeeper, local_recovery: bool, mode: RecoveryClaimMode
 ) -> None:
-    """Each run takes two, so that it subsumes what it began from: only when that was claimed may it be deleted."""
+    """Each run takes two checkpoints, so it subsumes the restored one, which may be deleted only if it was claimed."""
     checkpoint = {
         "store": f"zookeeper://{zookeeper.hosts}/{tmp_path.name}",
         "memory_threshold_bytes": 0,

@@ -47,7 +47,7 @@ class TestObjectRecords(StoreContract):
 
 
 def test_of_two_that_write_the_same_metadata_one_is_told(bucket: str) -> None:
-    """All of them have seen that there is none."""
+    """All of them have seen that it does not exist."""
     storage = CheckpointStorage(f"{bucket}/checkpoints", JOB_ID)
     location = storage.initialize_location_for_checkpoint(7)
 

@@ -1,4 +1,4 @@
-"""Other users of the machine: what they can get of a session and its jobs."""
+"""Other users of the machine: the data of a session and its jobs that they can read."""
 
 from __future__ import annotations
 

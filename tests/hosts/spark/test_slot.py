@@ -179,7 +179,7 @@ def test_large_state_is_written_piece_by_piece(bench: Bench, tmp_path: Path) -> 
 
 
 def test_what_of_a_snapshot_was_written_goes_when_the_rest_cannot_be(bench: Bench, tmp_path: Path) -> None:
-    """Of two files that it stages the second has no place to go to."""
+    """The second of two staged files cannot be written, so the first one is deleted."""
     (tmp_path / "a file").touch()
     table = pa.table({"n": [1, 2]})
     effects = tuple(

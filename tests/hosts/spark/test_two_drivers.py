@@ -45,7 +45,7 @@ def drive(
     record: bool = False,
     rescale: int = 0,
 ) -> dict[str, Any] | None:
-    """Let a driver live; returns what it said at its end, None when it was killed."""
+    """Let a driver run, and return its last report; None if it was killed."""
     options = {
         "directory": str(directory),
         "store": store,
@@ -157,7 +157,7 @@ DEATHS_AT_A_STOP = {
     ],
 )
 def test_a_driver_that_dies_while_it_stops_a_job(tmp_path: Path, die: tuple[str, str, int]) -> None:
-    """The savepoint is the only snapshot there is: once it may have been published, the next driver begins with it."""
+    """The savepoint is the only snapshot: once it may have been published, the next driver starts from it."""
     assert drive(tmp_path, "filesystem", recover=False, die=die, stop=True) is None
     second = drive(tmp_path, "filesystem", recover=True)
     assert second is not None

@@ -89,13 +89,13 @@ class Slot:
         self.asked.append(word)
 
     def run(self) -> Slot:
-        """Carry out what the writers asked for; their answers go to them, files wait."""
+        """Carry out the writers' requests; writers receive the answers, and files stay pending."""
         while self.asked:
             self.hear(self.asked.pop(0))
         return self
 
     def hear(self, *events: Word) -> Self:
-        """Let the slot's machine handle events; answers go to the writers, files wait."""
+        """Let the slot's machine handle events; writers receive the answers, and files stay pending."""
         for event in events:
             for command in self.state.handle(event, 0):
                 self._carry_out(command)
@@ -122,13 +122,13 @@ class Slot:
         return self
 
     def answer_to(self, job: WriteChannelStateFile) -> Word:
-        """Write a file; give what the host answers."""
+        """Write a file, and return the host's answer."""
         answer = self.files.carry_out(job)
         assert answer is not None
         return answer
 
     def do(self) -> Slot:
-        """Carry everything out."""
+        """Carry out all requests, and write all files."""
         return self.run().write_files()
 
     def finish(self, checkpoint_id: int, *tasks: str) -> Slot:

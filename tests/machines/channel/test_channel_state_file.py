@@ -1,4 +1,4 @@
-"""One checkpoint's file of in-flight data: what is in it, who shares it, and what fails with whom."""
+"""One checkpoint's file of in-flight data: its content, the tasks that share it, and the tasks that fail together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of a task's requests: what is executed, what waits, and what becomes of those whose checkpoint is over."""
+"""The order of a task's requests: those that are executed, that wait, or that are dropped with their checkpoint."""
 
 from __future__ import annotations
 

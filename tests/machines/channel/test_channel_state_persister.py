@@ -1,4 +1,4 @@
-"""One channel's share of an unaligned checkpoint: what is written, and which barriers count."""
+"""One channel's share of an unaligned checkpoint: the data that is written, and the barriers that count."""
 
 from __future__ import annotations
 

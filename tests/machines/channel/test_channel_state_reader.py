@@ -1,4 +1,4 @@
-"""In-flight data on its way back: which channel gets what, in which order, also after a rescale."""
+"""Recovery of in-flight data: the channels that get it, and its order, also after a rescale."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def gate(channels: int, number: int = 0) -> list[RecoveredInputChannel]:
 
 
 def taken(channel: RecoveredInputChannel) -> list[Element]:
-    """Take all there is."""
+    """Take all elements."""
     elements = []
     while channel.queued:
         element = channel.next_element()

@@ -38,7 +38,7 @@ class Joining(Slot):
         self.present.remove(name)
 
     def groups(self, checkpoint_id: int = 1) -> dict[str, list[str]]:
-        """Take a checkpoint with data of all tasks that are present: who is in which file."""
+        """Take a checkpoint with data of all present tasks, and return the tasks in each file."""
         for name in self.present:
             self.hear(start(checkpoint_id, name), write_in(checkpoint_id=checkpoint_id, task=name))
         for name in self.present:

@@ -1,4 +1,4 @@
-"""A task's door to its channel state, with the slot's executor behind it."""
+"""A task's writer of channel state, with the slot's machine behind it."""
 
 from __future__ import annotations
 

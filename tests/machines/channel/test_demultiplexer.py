@@ -1,4 +1,4 @@
-"""One channel while it recovers connections of the old job: what it lets through, and how far event time has come."""
+"""One channel while it recovers connections of the old job: the records that it accepts, and its event time."""
 
 from __future__ import annotations
 

@@ -186,13 +186,13 @@ class Harness:
         self.calls.append(("aborted", checkpoint_id))
 
     def open_gate(self, task: str, checkpoint_id: int) -> None:
-        """Held events of operator coordinators are none of the coordinator's business."""
+        """Do nothing: the coordinator does not hold events of operator coordinators."""
 
     def abort_triggering(self) -> None:
         self.calls.append(("abort_triggering",))
 
     def restore(self, *, allow_non_restored_state: bool = True) -> CompletedCheckpoint | None:
-        """Go back to the latest checkpoint as the JobMaster does, except for assigning its state."""
+        """Restore the latest checkpoint as the JobMaster does, without assigning its state."""
         restore = self.coordinator.restore
         latest = restore.latest()
         restore.restore_hooks(latest, allow_non_restored_state=allow_non_restored_state)
@@ -235,7 +235,7 @@ class Harness:
     # --- what goes in ---------------------------------------------------------------------------------------------
 
     def give(self, event: Word) -> None:
-        """Hand an event to the coordinator, which must be sound afterwards; what was to be deleted is gone by now."""
+        """Let the coordinator handle an event, and validate it afterwards; pending deletions are done first."""
         while self.cleans and self.cleaning:
             self.coordinator.handle(self.cleaning.pop(0))
             self.coordinator.settle()
@@ -254,25 +254,25 @@ class Harness:
         self.at = end
 
     def request(self, *, full: bool = False) -> int:
-        """Ask for a checkpoint; returns the request's id."""
+        """Request a checkpoint, and return the request's id."""
         self._requests += 1
         self.give(events.RequestCheckpoint(request_id=self._requests, full=full))
         return self._requests
 
     def request_savepoint(self, target: str | None = "savepoints") -> int:
-        """Ask for a savepoint; returns the request's id."""
+        """Request a savepoint, and return the request's id."""
         self._requests += 1
         self.give(events.RequestSavepoint(request_id=self._requests, target=target))
         return self._requests
 
     def request_stop(self, *, drain: bool = False) -> int:
-        """Ask for stop-with-savepoint; returns the request's id."""
+        """Request stop-with-savepoint, and return the request's id."""
         self._requests += 1
         self.give(events.RequestStop(request_id=self._requests, target="savepoints", drain=drain))
         return self._requests
 
     def answer(self, kind: type[Word]) -> bool:
-        """Answer all commands of this kind favourably; False when there are none."""
+        """Answer all commands of this kind favourably; return False if there are none."""
         found = self.take(kind)
         for command in found:
             self._answer(command)
@@ -292,7 +292,7 @@ class Harness:
                 self.give(answer)
 
     def answer_triggering(self) -> None:
-        """Answer every step up to the triggering of tasks, for as many checkpoints as want to start."""
+        """Answer every step up to the triggers of tasks, for all checkpoints that start."""
         while any(
             self.answer(kind)
             for kind in (
@@ -310,13 +310,13 @@ class Harness:
             pass
 
     def trigger(self, **facts: Any) -> int:
-        """Ask for a checkpoint and bring it to the tasks; returns the checkpoint's id."""
+        """Request a checkpoint, trigger its tasks, and return its id."""
         self.request(**facts)
         self.answer_triggering()
         return self.next_id - 1
 
     def trigger_savepoint(self) -> int:
-        """Ask for a savepoint and bring it to the tasks; returns its id."""
+        """Request a savepoint, trigger its tasks, and return its id."""
         self.request_savepoint()
         self.answer_triggering()
         return self.next_id - 1
@@ -331,7 +331,7 @@ class Harness:
         job_id: str = JOB,
         **metrics: Any,
     ) -> None:
-        """Let a task ack; a state without an operator is that of the vertex's operator."""
+        """Let a task acknowledge; a state without an operator is that of the vertex's operator."""
         if isinstance(state, OperatorSubtaskState):
             state = TaskStateSnapshot({operator_id(split_task_name(task)[0]): state})
         self.give(
@@ -346,13 +346,13 @@ class Harness:
         )
 
     def ack_all(self, checkpoint_id: int, *, but: Iterable[str] = (), files: bool = False) -> None:
-        """Let every task ack that has not; with `files` each brings `<task>-<id>`."""
+        """Let every task acknowledge that has not; with `files`, each with the file `<task>-<id>`."""
         for task in list(self.coordinator.pending[checkpoint_id].not_yet_acked_tasks):
             if task not in but:
                 self.ack(checkpoint_id, task, keyed_state(f"{task}-{checkpoint_id}") if files else None)
 
     def complete(self, checkpoint_id: int, *, files: bool = False) -> None:
-        """Bring a triggered checkpoint to its good end."""
+        """Complete a triggered checkpoint."""
         self.ack_all(checkpoint_id, files=files)
         self.answer_completing()
 

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order: the invariants hold, everybody is answered once, no file is lost or left over."""
+"""Events in any order: the invariants hold, each request is answered once, and no file is lost or left over."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def files_of(task: str, checkpoint_id: int) -> dict[str, str]:
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """A job whose host answers when it likes, favourably or not, and whose tasks ack, decline and die at will."""
+    """A job whose host answers at any time, favourably or not, and whose tasks ack, decline and die at any time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.job.coordinator.start_checkpoint_scheduler()
 
     def read(self) -> None:
-        """Sort out what the coordinator said."""
+        """Process the coordinator's commands."""
         for word in self.job.emitted:
             if isinstance(word, ASKING):
                 self.open.append(word)
@@ -85,20 +85,20 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(["request", "request_savepoint", "request_stop"]))
     def ask(self, kind: str) -> None:
-        """A user asks for something."""
+        """A user sends a request."""
         self.asked.add(getattr(self.job, kind)())
         self.read()
 
     @rule(kind=st.sampled_from(["request", "request", "request_savepoint"]))
     def begin(self, kind: str) -> None:
-        """A user asks, and the tasks are triggered."""
+        """A user sends a request, and the tasks are triggered."""
         self.ask(kind)
         self.answer_all()
 
     @precondition(lambda self: self.job.pending())
     @rule()
     def finish(self) -> None:
-        """Everybody acks, and the host does all it is asked."""
+        """All tasks ack, and the host answers all commands."""
         self.all_ack(1)
         self.answer_all()
 
@@ -115,7 +115,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def answer_all(self) -> None:
-        """The host answers all it was asked, favourably, and what that leads to."""
+        """The host answers all commands favourably, and those that the answers lead to."""
         while self.open:
             self._answer_well(self.open.pop(0))
 
@@ -127,7 +127,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.read()
 
     def _check_metadata(self, metadata: CheckpointMetadata) -> None:
-        """Everything that was acked is there, in an order that does not depend on who acked first."""
+        """Check that the metadata has all acked state, in an order that does not depend on the order of acks."""
         found = {
             (state.operator_id, subtask): [*part.files()]
             for state in metadata.operator_states
@@ -215,17 +215,17 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(state=st.sampled_from([ExecutionState.RUNNING] * 3 + [ExecutionState.INITIALIZING]))
     def become(self, state: ExecutionState) -> None:
-        """A task runs, or no longer."""
+        """A task starts to run, or stops running."""
         self.job.states["sums/1"] = state
 
     @invariant()
     def sound(self) -> None:
-        """The coordinator holds what it promises."""
+        """The coordinator is valid."""
         self.job.coordinator.validate()
 
     @invariant()
     def answered_once(self) -> None:
-        """Nobody is answered twice, nor without having asked."""
+        """No request is answered twice, and no answer lacks a request."""
         assert len(self.answered) == len(set(self.answered))
         assert set(self.answered) <= self.asked
 

@@ -1,4 +1,4 @@
-"""A host around a JobMaster that answers when it is told to, and a coordinator that remembers all that was said to it.
+"""A host around a JobMaster that answers only when a test lets it, and a coordinator that records its calls.
 
 The job is `source` x2 -hash-> `sums` x2, and `source` is a chain of two operators. With `coordinator=True` all three
 operators have a `RecordingCoordinator`. The test looks at the one on the head of `source` (with `on="sums"` at that of
@@ -46,11 +46,11 @@ STATE = b"\x07\x0b\x03\x05"
 OPERATORS = {operator_id("source"): "source", operator_id("source", 1): "source", operator_id("sums"): "sums"}
 """The vertex of each operator."""
 SHARED_CALLS = ("start", "complete", "aborted", "reset", "close")
-"""What all coordinators of a job hear alike; a reset brings each its own state."""
+"""The calls that all coordinators of a job receive; a reset gives each its own state."""
 
 
 class RecordingCoordinator(OperatorCoordinator):
-    """Remembers its calls; `fail_in` names a call that raises; with `slow` snapshots are kept open.
+    """A coordinator that records its calls; `fail_in` names a call that raises; with `slow` snapshots stay open.
 
     It obeys subtasks: `{"send": n, "to": subtask}`, `{"snapshot": "complete"}` (or why it fails).
     """
@@ -189,13 +189,13 @@ class JobHarness:
 
     @property
     def coordinator(self) -> RecordingCoordinator:
-        """The coordinator of the moment."""
+        """The present coordinator."""
         return self.spec.made[-1]
 
     # --- what comes out and goes in ---------------------------------------------------------------------------------
 
     def give(self, event: Word) -> list[Word]:
-        """Hand an event to the JobMaster, which must be sound afterwards."""
+        """Let the JobMaster handle an event, and validate it afterwards."""
         given = self.master.handle(event, self.at)
         self.master.validate()
         self.compare_coordinators()
@@ -208,7 +208,7 @@ class JobHarness:
         return given
 
     def compare_coordinators(self) -> None:
-        """Check that the other coordinators heard what the test's own one heard, each with its own state."""
+        """Check that the other coordinators received the same calls as the test's own, each with its own state."""
         for each, spec in self.others.items():
             assert len(spec.made) == len(self.spec.made)
             same_vertex = OPERATORS[each] == OPERATORS[self.operator_id]
@@ -233,7 +233,7 @@ class JobHarness:
         return {word.request_id: word.error or str(word.path) for word in self.take(commands.CompleteRequest)}
 
     def answer(self, *kinds: type[Word]) -> bool:
-        """Answer every command of these kinds favourably; False when there are none."""
+        """Answer every command of these kinds favourably; return False if there are none."""
         wanted = tuple(word for word in self.emitted if isinstance(word, kinds))
         self.emitted = [word for word in self.emitted if not isinstance(word, kinds)]
         for command in wanted:
@@ -250,7 +250,7 @@ class JobHarness:
             self.give(answer)
 
     def answer_all(self, *, but: Iterable[type[Word]] = ()) -> None:
-        """Answer whatever is asked, and what that leads to."""
+        """Answer all commands, and those that the answers lead to."""
         kinds = tuple(kind for kind in ANSWERED if kind not in tuple(but))
         while self.answer(*kinds):
             pass
@@ -278,29 +278,29 @@ class JobHarness:
         return self.all_become(ExecutionState.RUNNING)
 
     def all_become(self, state: ExecutionState) -> JobHarness:
-        """Every task enters this state."""
+        """Let every task enter this state."""
         for task in self.tasks:
             self.become(task, state)
         return self
 
     def become(self, task: str, state: ExecutionState, error: str = "", attempt: int | None = None) -> None:
-        """A task enters this state."""
+        """Let a task enter this state."""
         attempt = self.master.epoch if attempt is None else attempt
         self.give(TaskStateChanged(task=task, attempt=attempt, state=state, error=error))
 
     def fail(self, task: str = "source/1") -> None:
-        """A task fails."""
+        """Let a task fail."""
         self.become(task, ExecutionState.FAILED, "it broke")
 
     def restart(self) -> None:
-        """The workers leave, the delay passes, the job is deployed again and runs."""
+        """Let the workers leave and the delay pass, so the job is deployed again and runs."""
         self.answer_all()
         self.wait(5)
         self.answer_all()
         self.all_become(ExecutionState.RUNNING)
 
     def deployed(self) -> list[DeployTask]:
-        """Take what tasks were told to begin."""
+        """Take the deployments of tasks."""
         return self.take(DeployTask)
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
@@ -310,25 +310,25 @@ class JobHarness:
         return self._requests
 
     def request(self) -> int:
-        """Ask for a checkpoint; returns the number of the request."""
+        """Request a checkpoint, and return the number of the request."""
         number = self._next_request()
         self.give(events.RequestCheckpoint(request_id=number))
         return number
 
     def savepoint(self, target: str | None = "savepoints") -> int:
-        """Ask for a savepoint; returns the number of the request."""
+        """Request a savepoint, and return the number of the request."""
         number = self._next_request()
         self.give(events.RequestSavepoint(request_id=number, target=target))
         return number
 
     def stop(self, *, drain: bool = False, target: str | None = "savepoints") -> int:
-        """Ask for stop-with-savepoint; returns the number of the request."""
+        """Request stop-with-savepoint, and return the number of the request."""
         number = self._next_request()
         self.give(events.RequestStop(request_id=number, target=target, drain=drain))
         return number
 
     def trigger(self, ask: Callable[[], int] | None = None) -> int:
-        """Ask for a checkpoint and bring it to the tasks; returns its id."""
+        """Request a checkpoint, trigger its tasks, and return its id."""
         (ask or self.request)()
         self.answer_all()
         return self.next_id - 1
@@ -341,7 +341,7 @@ class JobHarness:
         *,
         attempt: int | None = None,
     ) -> None:
-        """A task acks; a state without an operator is that of the head."""
+        """Let a task acknowledge; a state without an operator is that of the head."""
         if isinstance(state, OperatorSubtaskState):
             state = {operator_id(task.rpartition("/")[0]): state}
         snapshot = None if state is None else TaskStateSnapshot(state)
@@ -356,12 +356,12 @@ class JobHarness:
         )
 
     def ack_all(self, checkpoint_id: int) -> None:
-        """Every task acks that has not."""
+        """Let every task acknowledge that has not."""
         for task in list(self.master.checkpoints.pending[checkpoint_id].not_yet_acked_tasks):
             self.ack(checkpoint_id, task)
 
     def complete(self, ask: Callable[[], int] | None = None) -> int:
-        """Take a checkpoint from beginning to end; returns its id."""
+        """Take a complete checkpoint, and return its id."""
         checkpoint_id = self.trigger(ask)
         self.ack_all(checkpoint_id)
         self.answer_all()
@@ -375,7 +375,7 @@ class JobHarness:
         detail: str = "",
         may_pass: bool = False,
     ) -> None:
-        """A task declines."""
+        """Let a task decline."""
         self.give(
             DeclineCheckpoint(
                 task=task,
@@ -391,12 +391,12 @@ class JobHarness:
     # --- operator events --------------------------------------------------------------------------------------------
 
     def say(self, task: str, payload: Payload, attempt: int | None = None) -> None:
-        """A task's operator speaks to its coordinator."""
+        """Send an event from a task's operator to its coordinator."""
         attempt = self.master.epoch if attempt is None else attempt
         self.give(OperatorEventToCoordinator(task=task, attempt=attempt, operator_id=self.operator_id, payload=payload))
 
     def told(self) -> list[tuple[str, Payload]]:
-        """Take what coordinators said to which tasks."""
+        """Take the events from coordinators to tasks."""
         return [(word.task, word.payload) for word in self.take(OperatorEventToTask)]
 
 

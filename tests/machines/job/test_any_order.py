@@ -1,8 +1,8 @@
-"""A whole job in any order: no event raises, the invariants hold, everybody who asked is answered once.
+"""A whole job in any order: no event raises, the invariants hold, and each request is answered once.
 
 The host has a disk and, in one of the two machines, a durable store. Tasks write files for checkpoints and may die
-before they acknowledge them. The host deletes what it is asked to delete whenever it likes. In the end the disk holds
-what the job retains and its savepoints, and nothing else.
+before they acknowledge them. The host carries out deletions at any time. In the end the disk has only the checkpoints
+that the job retains, and its savepoints.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ TASKS = ("source/0", "source/1", "sums/0", "sums/1", "sums/2")
 RETAINED = 2
 """The number of checkpoints that the job retains."""
 OPEN = (*ANSWERED, commands.DiscardState, commands.RemoveStored)
-"""The commands that the host carries out when it likes."""
+"""The commands that the host carries out at any time."""
 LIFE = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED)
 tasks = st.sampled_from(TASKS)
 old = st.sampled_from([0, 0, 0, 1])
-"""How many attempts, or checkpoints, ago."""
+"""The number of attempts, or checkpoints, ago."""
 
 STEPS = {(phase.status, after.status) for phase in PHASES for after in PHASES.targets(phase)}
-"""What may follow what, as the user sees it."""
+"""The transitions of the job's status that a user may see."""
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """A host that answers when it likes, tasks that live and die at will, and users who ask for everything."""
+    """A host that answers at any time, tasks that live and die at any time, and users with all kinds of requests."""
 
     checkpoint: ClassVar[dict[str, Any]] = {}
     """The settings in which the machines differ."""
@@ -87,7 +87,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.read()
 
     def read(self) -> None:
-        """Sort out what the JobMaster said."""
+        """Process the JobMaster's commands."""
         emitted, self.job.emitted = self.job.emitted, []
         for word in emitted:
             match word:
@@ -133,7 +133,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def answer_all(self) -> None:
-        """The host answers all it was asked, favourably, and what that leads to."""
+        """The host answers all commands favourably, and those that the answers lead to."""
         while self.open:
             self.carry_out(self.open.pop(0))
             self.read()
@@ -143,7 +143,7 @@ class AnyOrder(RuleBasedStateMachine):
                 assert epoch == self.job.master.epoch, f"{location} outlived its epoch"
 
     def carry_out(self, command: Any) -> None:
-        """Do what the command says to the disk and the store, and answer it."""
+        """Carry out the command on the disk and the store, and answer it."""
         match command:
             case commands.InitializeLocation(checkpoint_id=checkpoint_id):
                 self.disk[f"chk-{checkpoint_id}"] = set()
@@ -165,7 +165,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.job._answer(command)
 
     def discard(self, command: commands.DiscardState) -> None:
-        """Delete files, then their directory if it is empty or everything is to go, then the entry in the store."""
+        """Delete files, then their directory if it is empty or to be deleted, then the entry in the store."""
         for files in self.disk.values():
             files -= {*command.paths}
         if command.location is not None:
@@ -222,13 +222,13 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(["request", "request", "savepoint", "stop"]))
     def ask(self, kind: str) -> None:
-        """A user asks for something."""
+        """A user sends a request."""
         self.asked.add(getattr(self.job, kind)())
         self.read()
 
     @rule(kind=st.sampled_from(["request", "savepoint", "stop"]))
     def begin(self, kind: str) -> None:
-        """A user asks for something while all is well: the tasks are triggered."""
+        """A user sends a request while nothing fails, so the tasks are triggered."""
         self.answer_all()
         self.all_run()
         self.ask(kind)
@@ -238,7 +238,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(["request", "request", "savepoint"]))
     def complete(self, kind: str) -> None:
-        """The same, and everybody acks."""
+        """The same, and all tasks ack."""
         self.begin(kind)
         while self.job.master.checkpoints.pending and not self.open:
             pending = len(self.job.master.checkpoints.pending)
@@ -249,7 +249,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(vertex=st.sampled_from(["source", "sums"]), parallelism=st.integers(1, 3), at_once=st.booleans())
     def rescale(self, vertex: str, parallelism: int, at_once: bool) -> None:
-        """A user asks for another parallelism."""
+        """A user requests another parallelism."""
         number = self.job._next_request()
         self.asked.add(number)
         self.job.give(events.RequestRescale(request_id=number, parallelism={vertex: parallelism}, at_once=at_once))
@@ -298,7 +298,7 @@ class AnyOrder(RuleBasedStateMachine):
     def acknowledge(self, checkpoint_id: int, task: str, ago: int) -> None:
         """A task acks with a file of each of its operators; they exist if it can still write.
 
-        One that has ended acks nothing more: what a task says arrives in order.
+        A task that has ended does not ack: its messages arrive in order.
         """
         if ago == 0 and self.has_workers and not self.job.master.tasks.is_live(task):
             return
@@ -332,7 +332,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(task=tasks, back=old)
     def report(self, task: str, back: int) -> None:
-        """A task reports its figures of an aborted checkpoint."""
+        """A task reports its metrics of an aborted checkpoint."""
         self.job.give(
             ReportCheckpointMetrics(
                 task=task,
@@ -350,7 +350,7 @@ class AnyOrder(RuleBasedStateMachine):
         ago=old,
     )
     def speak(self, subtask: int, payload: dict[str, Any], ago: int) -> None:
-        """An operator speaks to its coordinator, which may raise for it: that fails the job and nothing else."""
+        """An operator sends its coordinator an event; if the coordinator raises, only the job fails."""
         self.job.say(f"source/{subtask}", payload, self.job.master.epoch - ago)
         self.read()
 
@@ -358,7 +358,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def answered_once(self) -> None:
-        """Nobody is answered twice, nor without having asked."""
+        """No request is answered twice, and no answer lacks a request."""
         assert len(self.answered) == len(set(self.answered))
         assert set(self.answered) <= self.asked
 
@@ -393,7 +393,7 @@ class AnyOrder(RuleBasedStateMachine):
             assert checkpoint.checkpoint_id in self.entries or not store.is_durable
 
     def teardown(self) -> None:
-        """In the end everybody is answered, nothing is pending, and no timer or file is left."""
+        """In the end each request is answered, nothing is pending, and no timer or file is left."""
         self.job.give(events.RequestCancel())
         self.read()
         self.answer_all()

@@ -72,7 +72,7 @@ def fail(job: JobHarness, raises: Callable[[], Any] = no_carrier, task: str = "s
 
 
 def restart(job: JobHarness) -> None:
-    """The job is deployed again, and what was to be deleted is."""
+    """Let the job be deployed again, with all deletions done."""
     job.restart()
     for discard in job.take(commands.DiscardState):
         job.give(events.StateDiscarded(checkpoint_id=discard.checkpoint_id))

@@ -16,14 +16,14 @@ from tests.machines.job.harness import JobHarness
 
 
 def stopping(*, restart: RestartStrategy | None = None) -> JobHarness:
-    """Return a job that was asked to stop; its sources have been told."""
+    """Return a job with a request to stop; its sources have been triggered."""
     job = JobHarness(restart=restart, interval_ms=100, tolerable_failures=10).run()
     job.trigger(job.stop)
     return job
 
 
 def stopped_but_for_its_tasks(**facts: RestartStrategy) -> JobHarness:
-    """Return a job whose savepoint stands and whose tasks have been told."""
+    """Return a job whose savepoint is complete and whose tasks have been notified."""
     job = stopping(**facts)
     job.ack_all(1)
     job.answer_all()
@@ -261,7 +261,7 @@ DURABLE = {"store": "filesystem", "directory": "/checkpoints"}
 
 
 def stored_with(job: JobHarness) -> commands.StoreCheckpoint:
-    """Return what the store is asked to note, of a job all of whose tasks have acked the savepoint."""
+    """Return the command to the store for a job whose tasks have all acked the savepoint."""
     job.ack_all(1)
     job.answer(commands.WriteMetadata)
     (noted,) = job.take(commands.StoreCheckpoint)

@@ -199,7 +199,7 @@ def test_a_checkpoint_can_be_asked_for(interval_ms: int | None) -> None:
 )
 @pytest.mark.parametrize("mode", list(RecoveryClaimMode))
 def test_retained_checkpoints_resume_one_after_the_other(mode: RecoveryClaimMode, local_recovery: bool) -> None:
-    """Each run takes two, so that it subsumes what it began from: only when that was claimed may it be deleted."""
+    """Each run takes two checkpoints, so it subsumes the restored one, which may be deleted only if it was claimed."""
     shape = Shape("totals", rows=300)
     env = environment(shape, interval_ms=None, local_recovery=local_recovery)
     lab, taken = Lab(env), []
@@ -229,7 +229,7 @@ def test_retained_checkpoints_resume_one_after_the_other(mode: RecoveryClaimMode
 
 @dataclass(frozen=True)
 class Probe(OperatorSpec):
-    """Hands rows on; `hook` is called with the operator, what happens to it, and the checkpoint if there is one."""
+    """Forwards rows; `hook` is called with the operator, the event, and the checkpoint if there is one."""
 
     hook: Callable[[ProbeOperator, str, int], None] = lambda operator, what, checkpoint_id: None
 
@@ -413,7 +413,7 @@ def test_state_that_cannot_be_stored_fails_the_job_once() -> None:
 
 
 def short_and_long(**checkpoint: Any) -> StreamEnvironment:
-    """Two pipelines that have nothing to do with each other, one of which is done long before the other."""
+    """Two independent pipelines; one finishes long before the other."""
     env = StreamEnvironment("two", parallelism=1, checkpoint=CheckpointConfig(**checkpoint), restart=FixedDelay(5, 5))
     for name, rows in (("short", 4), ("long", 120)):
         source = CollectionSource([{"n": n} for n in range(rows)], batch_rows=4)
