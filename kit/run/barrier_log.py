@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from kit.core.protocol.notes import BarrierTaken
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.run.element_kinds import element_kind
@@ -80,17 +81,19 @@ class BarrierLog:
 
     def _taken(self, record: TraceRecord) -> None:
         """Note a barrier that was taken from its channel."""
-        path = self.path(record.checkpoint_id or -1, record.data["channel"])
+        note = record.note(BarrierTaken)
+        path = self.path(note.checkpoint_id, note.channel)
         path.taken_ms = record.at_ms
-        path.blocks = record.kind == RecordKind.BARRIER_ALIGNED and bool(record.data.get("awaited"))
+        path.blocks = record.kind == RecordKind.BARRIER_ALIGNED and bool(note.awaited)
         self._met(record)
 
     def _met(self, record: TraceRecord) -> None:
         """Note that the task has a barrier, or the end that counts as one."""
-        task = self.task(record.checkpoint_id or -1, task_of(record))
+        note = record.note(BarrierTaken)
+        task = self.task(note.checkpoint_id, task_of(record))
         if task.first_ms is None:
             task.first_ms = record.at_ms
-        if not record.data.get("awaited", True):
+        if note.awaited is not None and not note.awaited:
             task.released_ms = record.at_ms
 
 
@@ -132,3 +135,11 @@ def _may_overtake(record: TraceRecord) -> bool:
     if record.kind == RecordKind.SEND_ELEMENT:
         return bool(record.data.get("priority"))
     return bool(element.get("options", {}).get("alignment") == "UNALIGNED")
+
+
+def awaits(record: TraceRecord) -> bool:
+    """Return True if a task took a barrier with this record and awaits others."""
+    return record.kind in _TAKEN and bool(record.note(BarrierTaken).awaited)
+
+
+_TAKEN = frozenset({RecordKind.BARRIER_ALIGNED, RecordKind.BARRIER_COUNTED, RecordKind.END_COUNTED})

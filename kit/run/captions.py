@@ -77,11 +77,10 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         "rescale_phase": _RESCALE.get(str(data.get("phase")), "A rescale goes on"),
         "rescaled": f"{_parallelisms(data.get('from'))} to {_parallelisms(data.get('to'))}",
         "moment": data.get("why") or "a change",
+        "due_in": _due_in(record),
     }
     if "timer" in data:
         fields |= _timer(str(data["timer"]), fields["who"], record)
-    if "due_ms" in data:
-        fields["due_in"] = duration(max(0, data["due_ms"] - record.at_ms))
     element = data.get("element")
     if isinstance(element, Mapping):
         fields["element"] = element_kind(element).caption.format(rows=_rows(element.get("batch")), cp=checkpoint_id)
@@ -124,12 +123,15 @@ _TIMERS: Mapping[str, tuple[str, str]] = {
 """Captions of a timer that fires, and of one that is set, by the timer's name or its prefix."""
 
 
+def _due_in(record: TraceRecord) -> str:
+    return duration(max(0, record.data.get("due_ms", record.at_ms) - record.at_ms))
+
+
 def _timer(name: str, who: str, record: TraceRecord) -> dict[str, str]:
     """Return the captions of a timer that fires and of one that is set."""
     known = next((each for each in (name, name.rstrip("0123456789")) if each in _TIMERS), None)
     fires, is_for = ("{who}'s timer {name} fires", "{name}, in {wait}") if known is None else _TIMERS[known]
-    wait = duration(max(0, record.data.get("due_ms", record.at_ms) - record.at_ms))
-    told = {"name": name, "who": who, "wait": wait, "last": name.rpartition("-")[2]}
+    told = {"name": name, "who": who, "wait": _due_in(record), "last": name.rpartition("-")[2]}
     return {"timer_fires": fires.format_map(told), "timer_is_for": is_for.format_map(told)}
 
 

@@ -10,6 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kit.core.protocol.notes import (
+    CheckpointAborted,
+    CheckpointPending,
+    CoordinatorAcknowledged,
+    MasterHookAcknowledged,
+    PeriodicTriggerScheduled,
+    RequestNote,
+    RequestQueued,
+    TaskAcknowledged,
+    TriggeringStarted,
+)
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.machines.coordinator.checkpoint_state import CheckpointState
@@ -132,11 +143,13 @@ class CheckpointLog:
     # --- requests ---------------------------------------------------------------------------------------------------
 
     def _queued(self, record: TraceRecord) -> None:
-        self.queue.insert(record.data["position"], Request(record.data["request"], record.at_ms))
+        note = record.note(RequestQueued)
+        self.queue.insert(note.position, Request(note.request, record.at_ms))
 
     def _left(self, record: TraceRecord) -> Request | None:
         """Remove a request from the queue and return it, if it was there."""
-        found = next((each for each in self.queue if each.label == record.data["request"]), None)
+        label = record.note(RequestNote).request
+        found = next((each for each in self.queue if each.label == label), None)
         if found is not None:
             self.queue.remove(found)
         return found
@@ -144,7 +157,7 @@ class CheckpointLog:
     def _started(self, record: TraceRecord) -> None:
         queued = self._left(record)
         asked = record.at_ms if queued is None else queued.at_ms
-        self.starting = CheckpointLife(-1, record.data["request"], asked, record.at_ms)
+        self.starting = CheckpointLife(-1, record.note(TriggeringStarted).request, asked, record.at_ms)
         self.starting.steps.append(Step(ID, "", record.at_ms))
 
     def _failed_to_start(self, record: TraceRecord) -> None:
@@ -164,11 +177,11 @@ class CheckpointLog:
 
     def _begun(self, record: TraceRecord) -> None:
         begun, self.starting = self.starting, None
-        number = record.checkpoint_id
-        if begun is not None and begun.checkpoint_id == number:
+        note = record.note(CheckpointPending)
+        if begun is not None and begun.checkpoint_id == note.checkpoint_id:
             self.lives[begun.checkpoint_id] = begun
         life = self._life(record)
-        life.coordinators, life.hooks = record.data.get("coordinators", 0), record.data.get("hooks", 0)
+        life.coordinators, life.hooks = note.coordinators, note.hooks
         life.enter(CheckpointState.LOCATING, record.at_ms)
 
     def _asked(self, kind: str, record: TraceRecord, of: str = "") -> None:
@@ -198,7 +211,7 @@ class CheckpointLog:
 
     def _acked(self, record: TraceRecord) -> None:
         life = self._life(record)
-        self._answered(ACK, record, record.data["task"])
+        self._answered(ACK, record, record.note(TaskAcknowledged).task)
         if life.of_kind(ACK) and not life.open(ACK):
             life.enter(CheckpointState.ACKNOWLEDGED, record.at_ms)
 
@@ -225,7 +238,7 @@ class CheckpointLog:
     def _aborted(self, record: TraceRecord) -> None:
         life = self._life(record)
         life.enter(CheckpointState.ABORTED, record.at_ms)
-        life.ended, life.ended_ms = str(record.data.get("reason", "aborted")), record.at_ms
+        life.ended, life.ended_ms = record.note(CheckpointAborted).reason, record.at_ms
 
     # --- clocks -------------------------------------------------------------------------------------------------------
 
@@ -236,8 +249,8 @@ class CheckpointLog:
         self.timers.pop(record.data["timer"], None)
 
     def _periodic(self, record: TraceRecord) -> None:
-        self.interval_ms = record.data.get("interval_ms")
-        self.min_pause_ms = record.data.get("min_pause_ms")
+        note = record.note(PeriodicTriggerScheduled)
+        self.interval_ms, self.min_pause_ms = note.interval_ms, note.min_pause_ms
 
     def expires_ms(self, checkpoint_id: int) -> int | None:
         """Return when a pending checkpoint expires; None once its timer is cancelled."""
@@ -268,11 +281,11 @@ def _step(kind: str, who: str = "") -> _Handler:
     return lambda log, record: log._asked(kind, record, record.data[who] if who else "")
 
 
-def _part(kind: str, who: str) -> _Handler:
-    """Return the handler of an answer after which the checkpoint may go on."""
+def _part(kind: str, who: Callable[[TraceRecord], str]) -> _Handler:
+    """Return the handler of an answer after which the checkpoint may go on; `who` names the one who answers."""
 
     def handle(log: CheckpointLog, record: TraceRecord) -> None:
-        log._answered(kind, record, record.data[who])
+        log._answered(kind, record, who(record))
         log._go_on(log._life(record), record.at_ms)
 
     return handle
@@ -300,9 +313,13 @@ _HANDLERS: dict[tuple[str, str], _Handler] = {
     ("event", RecordKind.LOCATION_INITIALIZED): CheckpointLog._located,
     ("event", RecordKind.LOCATION_FAILED): _failed(LOCATION),
     ("command", RecordKind.SCHEDULE_COORDINATOR_CHECKPOINT): _step(COORDINATOR, "operator_id"),
-    ("command", RecordKind.COORDINATOR_ACKNOWLEDGED): _part(COORDINATOR, "operator_id"),
+    ("command", RecordKind.COORDINATOR_ACKNOWLEDGED): _part(
+        COORDINATOR, lambda record: record.note(CoordinatorAcknowledged).operator_id
+    ),
     ("command", RecordKind.TRIGGER_MASTER_HOOK): _step(HOOK, "hook"),
-    ("command", RecordKind.MASTER_HOOK_ACKNOWLEDGED): _part(HOOK, "hook"),
+    ("command", RecordKind.MASTER_HOOK_ACKNOWLEDGED): _part(
+        HOOK, lambda record: record.note(MasterHookAcknowledged).hook
+    ),
     ("event", RecordKind.MASTER_HOOK_FAILED): _failed(HOOK, "hook"),
     ("command", RecordKind.CHECKPOINT_TRIGGERED): CheckpointLog._triggered,
     ("command", RecordKind.TASK_ACKNOWLEDGED): CheckpointLog._acked,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kit.core.protocol.notes import TaskAcknowledged
 from kit.core.trace.trace import TraceRecord
 from kit.run.captions import caption_of
 from kit.run.checkpoint_path import Path, PathStep
@@ -325,7 +326,7 @@ class Follower(Watcher):
             life.finished = now
 
     def _path(self, step: PathStep, checkpoint_id: int, record: TraceRecord, now: Instant) -> None:
-        task = record.data["task"] if is_of_the_job_master(record) else task_of(record)
+        task = record.note(TaskAcknowledged).task if is_of_the_job_master(record) else task_of(record)
         path = self.found.paths.setdefault((checkpoint_id, task), Path())
         ended = len(path.ends)
         step(path, record)

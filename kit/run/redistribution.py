@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kit.core.protocol.notes import StateAssigned
+from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import Trace
 from kit.run.moments.job_state import RestoreMoment
 from kit.run.moments.moment import moment_at
@@ -38,9 +40,9 @@ def restores_table(trace: Trace) -> pd.DataFrame:
     import pandas as pd
 
     rows = [
-        {"epoch": record.data["epoch"], "checkpoint_id": record.checkpoint_id, **row}
-        for record in trace
-        for row in record.data.get("assignments", ())
+        {"epoch": note.epoch, "checkpoint_id": note.checkpoint_id, **row}
+        for note in (record.note(StateAssigned) for record in trace if record.kind == RecordKind.STATE_ASSIGNED)
+        for row in note.assignments
     ]
     columns = ["epoch", "checkpoint_id", "operator", "task", "kind", "from", "key_groups", "entries", "bytes"]
     return pd.DataFrame(rows, columns=columns)

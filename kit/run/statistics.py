@@ -20,6 +20,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kit.core.display import display
+from kit.core.protocol.notes import CheckpointRestored
 from kit.core.protocol.properties import SavepointType
 from kit.core.protocol.tasks import task_name, vertex_of
 from kit.core.trace.trace import TraceRecord
@@ -304,7 +305,7 @@ class CheckpointStatistics:
             if span == "begins":
                 began = record
             elif span == "ends" and began is not None:
-                size = began.data.get("size_bytes")
+                size = began.note(CheckpointRestored).size_bytes
                 yield ("JobInitialization", began.at_ms, record.at_ms, began.checkpoint_id, size, "COMPLETED")
                 began = None
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from kit.core.metadata import CheckpointMetadata, MetadataSection, metadata_sections, read_metadata
 from kit.core.protocol.loggable import loggable
+from kit.core.protocol.notes import TaskAcknowledged
 from kit.core.protocol.tasks import split_task_name
 from kit.core.state.errors import StateError
 from kit.core.state.handles import ByteStreamStateHandle
@@ -177,7 +178,7 @@ def _parts(trace: Iterable[TraceRecord], number: int) -> tuple[dict[str, TaskPar
             continue
         step = _STEPS.get((record.role, record.kind))
         if step is not None:
-            task = record.data["task"] if step is _acked else task_of(record)
+            task = record.note(TaskAcknowledged).task if step is _acked else task_of(record)
             step(parts.setdefault(task, TaskPart()), record)
         elif record.kind == RecordKind.METADATA_WRITTEN:
             path = record.data["path"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kit.core.metadata import MetadataError, hook_states
+from kit.core.protocol.notes import StateAssigned
 from kit.core.protocol.tasks import split_task_name
 from kit.core.state.errors import StateError
 from kit.core.state.file_names import parts_of
@@ -214,8 +215,8 @@ def _restored_snapshot(subject: Subject, restore: RestoreMoment) -> Snapshot | N
         own = snapshot_of(looking_at(subject, restore.checkpoint_id))
         if own is not None:
             return own
-    assigned = (record.data for record in subject.trace if record.kind == RecordKind.STATE_ASSIGNED)
-    path = next((told["path"] for told in assigned if told["epoch"] == restore.epoch), "")
+    assigned = (record.note(StateAssigned) for record in subject.trace if record.kind == RecordKind.STATE_ASSIGNED)
+    path = next((note.path for note in assigned if note.epoch == restore.epoch), "")
     try:
         return snapshot_at(path, files_of(subject.thing)) if path else None
     except (OSError, StateError, MetadataError, ValueError):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kit.core.protocol.duties import Duty
+from kit.core.protocol.notes import CheckpointAborted, CheckpointCompleted
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.trace.record_kinds import RecordKind
@@ -76,17 +77,17 @@ def aborted(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     record = evidence.last(RecordKind.CHECKPOINT_ABORTED, checkpoint_id=checkpoint_id)
     if record is None:
         return untold(f"checkpoint {checkpoint_id} was aborted; why")
-    data = record.data
-    blamed = f"; {data['task']} is to blame" if data.get("task") else ""
+    note = record.note(CheckpointAborted)
+    blamed = f"; {note.task} is to blame" if note.task else ""
     says = (
         f"checkpoint {checkpoint_id} was aborted after {duration(known.duration_ms or 0)} "
-        f"with {data['acked']} of {data['tasks']} acknowledgements: {data['reason']}, {data['detail']}{blamed}"
+        f"with {note.acked} of {note.tasks} acknowledgements: {note.reason}, {note.detail}{blamed}"
     )
     return fact(says, *_led_to_abort(inquiry, known, record), record=record)
 
 
 def _led_to_abort(inquiry: Inquiry, known: CheckpointMoment, record: TraceRecord) -> list[Fact]:
-    evidence, reason = inquiry.evidence, record.data["reason"]
+    evidence, reason = inquiry.evidence, record.note(CheckpointAborted).reason
     event = evidence.cause(record)
     if event is None:
         return [untold("what led to it")]
@@ -149,17 +150,18 @@ def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     record = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=checkpoint_id)
     if record is None:
         return untold(f"checkpoint {checkpoint_id} is complete; how it came to that")
+    took_ms = record.note(CheckpointCompleted).duration_ms
     path = _critical_path(evidence, record, known.triggered_ms)
     gaps = [later.at_ms - earlier.at_ms for later, earlier in pairwise(path)]
     longest = gaps.index(max(gaps)) if gaps else 0
-    says = f"checkpoint {checkpoint_id} is complete, {duration(record.data['duration_ms'])} after its trigger"
+    says = f"checkpoint {checkpoint_id} is complete, {duration(took_ms)} after its trigger"
     if gaps and gaps[longest]:
         later, earlier = path[longest], path[longest + 1]
         task = later.machine.partition("@")[0]
         who = "the JobMaster" if task == JOB else task
         says += f"; {who} was waited for longest: {_wait(evidence, earlier, later, gaps[longest])}"
     way = _timed(evidence, path[1:], gaps)
-    return fact(says, way, *_slowest(evidence, checkpoint_id, record.data["duration_ms"]), record=record)
+    return fact(says, way, *_slowest(evidence, checkpoint_id, took_ms), record=record)
 
 
 def _wait(evidence: Evidence, earlier: TraceRecord, later: TraceRecord, gap_ms: int) -> str:

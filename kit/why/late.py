@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 
 from kit.core.protocol.elements import event_time_text
+from kit.core.protocol.notes import LateRows
 from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
@@ -33,7 +34,7 @@ def dropped(inquiry: Inquiry, tasks: Collection[str] = (), operator: str = "") -
     """Explain the rows dropped by these tasks (by all if none is named) and by this operator (by any if it is "")."""
     evidence = inquiry.evidence
     notes = [each for each in counts(evidence, DROPPED) if not tasks or each.machine in tasks]
-    notes = [each for each in notes if not operator or each.data["operator"] == operator]
+    notes = [each for each in notes if not operator or each.note(LateRows).operator == operator]
     if not notes and not (tasks or operator):
         return Fact(NO_LATE_ROWS)
     if not notes:
@@ -41,29 +42,29 @@ def dropped(inquiry: Inquiry, tasks: Collection[str] = (), operator: str = "") -
     facts = [_dropped_by(evidence, note) for note in notes]
     if len(facts) == 1:
         return facts[0]
-    total = late_rows_counted(sum(note.data["rows"] for note in notes))
+    total = late_rows_counted(sum(each.note(LateRows).rows for each in notes))
     return fact(f"{total} by {len(notes)} subtasks", *some(facts, "subtasks"))
 
 
 def counts(evidence: Evidence, kind: str) -> list[TraceRecord]:
     """Return the newest count of each task, operator and split in the present epoch, largest first."""
-    newest = {
-        (note.machine, note.data["operator"], note.data.get("split")): note
-        for note in evidence.of_kind(kind)
-        if evidence.is_present(note)
-    }
-    return sorted(newest.values(), key=lambda note: -note.data["rows"])
+    newest: dict[tuple[str, str, str], TraceRecord] = {}
+    for record in evidence.of_kind(kind):
+        if evidence.is_present(record):
+            note = record.note(LateRows)
+            newest[record.machine, note.operator, note.split] = record
+    return sorted(newest.values(), key=lambda record: -record.note(LateRows).rows)
 
 
-def _dropped_by(evidence: Evidence, note: TraceRecord) -> Fact:
-    data, task = note.data, note.machine
+def _dropped_by(evidence: Evidence, record: TraceRecord) -> Fact:
+    note, task = record.note(LateRows), record.machine
     says = (
-        f"{data['operator']!r} in {task} has dropped {_rows(data['rows'])} as late: its watermark, "
-        f"{event_time(data['watermark_ms'])}, had passed their time, by up to {duration(data['behind_ms'])}"
+        f"{note.operator!r} in {task} has dropped {_rows(note.rows)} as late: its watermark, "
+        f"{event_time(note.watermark_ms)}, had passed their time, by up to {duration(note.behind_ms)}"
     )
     before = upstream(evidence, task)
     late_there = [_behind(each) for each in counts(evidence, BEHIND) if each.machine in before]
-    return fact(says, *_watermark(evidence, note), *some(late_there, "splits"), record=note)
+    return fact(says, *_watermark(evidence, record), *some(late_there, "splits"), record=record)
 
 
 def _rows(rows: int) -> str:
@@ -80,34 +81,35 @@ def event_time(timestamp_ms: int) -> str:
 # --- the watermark ----------------------------------------------------------------------------------------------------
 
 
-def _watermark(evidence: Evidence, note: TraceRecord) -> Iterator[Fact]:
+def _watermark(evidence: Evidence, record: TraceRecord) -> Iterator[Fact]:
     """Name the inputs that the watermark came from, and the one that the rows came from."""
-    inputs = [(number, at_ms) for number, at_ms in note.data.get("inputs", ()) if number in evidence.ends]
+    note = record.note(LateRows)
+    inputs = [(number, at_ms) for number, at_ms in note.inputs or () if number in evidence.ends]
     if inputs:
         told = ", ".join(f"{evidence.ends[number][0]} at {event_time(at_ms)}" for number, at_ms in inputs)
         least, at_ms = inputs[0]
-        says = f"the watermark of {note.machine} is the least of its inputs, which were {told}"
-        yield fact(says, _advanced(evidence, note, least, at_ms))
-    channel = note.data.get("channel")
+        says = f"the watermark of {record.machine} is the least of its inputs, which were {told}"
+        yield fact(says, _advanced(evidence, record, least, at_ms))
+    channel = note.channel
     if channel is not None and channel in evidence.ends:
         sender = evidence.ends[channel][0]
-        idle = "" if note.data["awaited"] else ", which was idle: event time did not wait for it"
-        yield fact(f"the last of these rows came from {sender}{idle}", _row_origin(evidence, note))
+        idle = "" if note.awaited else ", which was idle: event time did not wait for it"
+        yield fact(f"the last of these rows came from {sender}{idle}", _row_origin(evidence, record))
 
 
-def _advanced(evidence: Evidence, note: TraceRecord, channel: int, at_ms: int) -> Fact | None:
+def _advanced(evidence: Evidence, late: TraceRecord, channel: int, at_ms: int) -> Fact | None:
     """Return the read of a source that led to the watermark of a channel."""
     for received in reversed(evidence.of_kind(RecordKind.ELEMENT_RECEIVED, channel=channel)):
         element = received.data["element"]
         is_it = element.get("type") == "Watermark" and element["timestamp_ms"] == at_ms
-        if is_it and evidence.position(received) < evidence.position(note):
+        if is_it and evidence.position(received) < evidence.position(late):
             return origin(evidence, received)
     return None
 
 
-def _row_origin(evidence: Evidence, note: TraceRecord) -> Fact | None:
+def _row_origin(evidence: Evidence, late: TraceRecord) -> Fact | None:
     """Return the read of a source that led to the last late row."""
-    turn = evidence.cause(note)
+    turn = evidence.cause(late)
     received = None if turn is None else evidence.cause(turn)
     is_row = (
         received is not None and received.kind == RecordKind.ELEMENT_RECEIVED and "batch" in received.data["element"]
@@ -118,15 +120,15 @@ def _row_origin(evidence: Evidence, note: TraceRecord) -> Fact | None:
 # --- where watermarks are made ----------------------------------------------------------------------------------------
 
 
-def _behind(note: TraceRecord) -> Fact:
+def _behind(record: TraceRecord) -> Fact:
     """Return the fact that rows arrived behind the watermark which their task made."""
-    data = note.data
-    split = f" of {data['split']}" if data.get("split") else ""
+    note = record.note(LateRows)
+    split = f" of {note.split}" if note.split else ""
     says = (
-        f"{_rows(data['rows'])}{split} came to {note.machine} behind the watermark that {data['operator']!r} had made, "
-        f"by up to {duration(data['behind_ms'])}: out_of_orderness_ms is too small by that much"
+        f"{_rows(note.rows)}{split} came to {record.machine} behind the watermark that {note.operator!r} had made, "
+        f"by up to {duration(note.behind_ms)}: out_of_orderness_ms is too small by that much"
     )
-    return Fact(says, record=note)
+    return Fact(says, record=record)
 
 
 def upstream(evidence: Evidence, *tasks: str) -> set[str]:
@@ -141,7 +143,7 @@ def upstream(evidence: Evidence, *tasks: str) -> set[str]:
 
 def operators_that_dropped(evidence: Evidence) -> dict[str, str]:
     """Return the names of the operators that have dropped rows, by name and by uid."""
-    dropped_by = {str(note.data["operator"]) for note in counts(evidence, DROPPED)}
+    dropped_by = {each.note(LateRows).operator for each in counts(evidence, DROPPED)}
     operators = () if evidence.stage is None else evidence.stage.operators
     uids = {each.uid: each.name for each in operators if each.uid and each.name in dropped_by}
     return uids | {name: name for name in dropped_by}

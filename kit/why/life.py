@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.core.protocol.notes import StateAssigned
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.machines.job.status import JobStatus
@@ -115,7 +116,7 @@ def _restored(inquiry: Inquiry, epoch: int, then: Inquiry) -> Fact:
     complete = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=restored)
     if complete is None:
         start = evidence.last(RecordKind.START_JOB)
-        source = f"the job was started from the snapshot at {given.data['path']}"
+        source = f"the job was started from the snapshot at {given.note(StateAssigned).path}"
         first = fact(
             source if start and start.data["restore_path"] else "an earlier driver had stored it", record=start
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kit.core.protocol.notes import SplitsPaused
 from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
@@ -25,8 +26,9 @@ def paused(inquiry: Inquiry, task: str) -> Fact | None:
     last = max((each for each in told if each is not None), key=evidence.position, default=None)
     if last is None or last.kind != RecordKind.SPLITS_PAUSED or not evidence.is_present(last):
         return None
-    splits = [f"{split} at {event_time(at_ms)}" for split, at_ms in last.data["splits"].items()]
-    limit = event_time(last.data["max_watermark_ms"])
+    note = last.note(SplitsPaused)
+    splits = [f"{split} at {event_time(at_ms)}" for split, at_ms in note.splits.items()]
+    limit = event_time(note.max_watermark_ms)
     says = (
         f"alignment pauses the source of {task}: its splits may be read up to {limit} (with_alignment), "
         "and those with rows are further ahead"

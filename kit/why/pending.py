@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.core.protocol.notes import CheckpointPending, CoordinatorAcknowledged
 from kit.core.protocol.tasks import split_task_name
 from kit.core.trace.record_kinds import RecordKind
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
@@ -67,7 +68,7 @@ def _status(evidence: Evidence, known: CheckpointMoment) -> str:
 def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
     """Return the operator coordinators that were asked and have not answered yet."""
     given = {
-        each.data["operator_id"]
+        each.note(CoordinatorAcknowledged).operator_id
         for each in evidence.of_kind(RecordKind.COORDINATOR_ACKNOWLEDGED, checkpoint_id=checkpoint_id)
     }
     turns = evidence.of_kind(RecordKind.CHECKPOINT_OPERATOR_COORDINATOR, checkpoint_id=checkpoint_id)
@@ -84,7 +85,7 @@ def _not_triggered(inquiry: Inquiry, checkpoint_id: int) -> list[Fact]:
     began = evidence.last(RecordKind.CHECKPOINT_PENDING, checkpoint_id=checkpoint_id)
     leaving = [
         task
-        for task in ([] if began is None else began.data.get("trigger", []))
+        for task in ([] if began is None else began.note(CheckpointPending).trigger)
         if evidence.last(RecordKind.TASK_STATE_CHANGED, machine=task, end_of_data=True) is not None
     ]
     if not leaving:

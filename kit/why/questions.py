@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from kit.core.protocol.notes import CheckpointCompleted, RequestFailed
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
@@ -198,14 +199,14 @@ def _about_checkpoint(evidence: Evidence, checkpoint_id: int) -> Question:
     words = f"Why was checkpoint {checkpoint_id} aborted?"
     if known.status == "completed":
         complete = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=checkpoint_id)
-        took_ms = known.duration_ms if complete is None else complete.data["duration_ms"]
+        took_ms = known.duration_ms if complete is None else complete.note(CheckpointCompleted).duration_ms
         words = f"Why did checkpoint {checkpoint_id} take {duration(took_ms)}?"
     return Topic.ENDED, (checkpoint_id,), words
 
 
 def _about_record(evidence: Evidence, record: TraceRecord) -> Question:
     if record.kind in _REFUSED:
-        return Topic.REFUSAL, (record.id,), f"Why was this refused: {record.data['request']}?"
+        return Topic.REFUSAL, (record.id,), f"Why was this refused: {record.note(RequestFailed).request}?"
     if (
         record.kind in (RecordKind.CHECKPOINT_ABORTED, RecordKind.CHECKPOINT_COMPLETED)
         and record.checkpoint_id is not None

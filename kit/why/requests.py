@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.core.protocol.notes import RequestFailed, RequestNote, RequestQueued, RescalePhaseChanged
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
@@ -45,7 +46,7 @@ def request(inquiry: Inquiry, number: int) -> Fact:
         return fact(says, *(asked(evidence, each) for each in waits), record=started)
     queued = _noted(evidence, RecordKind.REQUEST_QUEUED, number)
     if queued is not None:
-        return fact(_queued_says(evidence, number, queued), *_ahead(inquiry, queued), record=queued)
+        return fact(_queued_says(evidence, number, queued.note(RequestQueued)), *_ahead(inquiry, queued), record=queued)
     return untold(f"what became of request {number}")
 
 
@@ -55,7 +56,7 @@ def _rescale(evidence: Evidence, number: int) -> Fact:
     if not phases:
         return untold(f"what became of request {number}")
     now = phases[-1]
-    return fact(f"request {number} waits for {_RESCALE[now.data['phase']]}", record=now)
+    return fact(f"request {number} waits for {_RESCALE[now.note(RescalePhaseChanged).phase]}", record=now)
 
 
 def refusal(inquiry: Inquiry, record_id: str) -> Fact:
@@ -64,7 +65,8 @@ def refusal(inquiry: Inquiry, record_id: str) -> Fact:
     record = evidence.find(record_id)
     if record is None:
         return untold("why it was refused")
-    says = f"{record.data['request']} was refused: {record.data['reason']}, {record.data['detail']}"
+    note = record.note(RequestFailed)
+    says = f"{note.request} was refused: {note.reason}, {note.detail}"
     return fact(says, *_grounds(inquiry, record), record=record)
 
 
@@ -75,7 +77,7 @@ def _answered(inquiry: Inquiry, number: int, answer: TraceRecord) -> Fact:
         for each in evidence.beside(answer)
         if each.kind in (RecordKind.REQUEST_REFUSED, RecordKind.TRIGGERING_FAILED)
     ]
-    mine = [each for each in refused if f"(request {number})" in each.data["request"]]
+    mine = [each for each in refused if f"(request {number})" in each.note(RequestFailed).request]
     if mine:
         return inquiry.ask(Topic.REFUSAL, mine[-1].id)
     checkpoint_id = _checkpoint_of(evidence, number)
@@ -87,8 +89,8 @@ def _answered(inquiry: Inquiry, number: int, answer: TraceRecord) -> Fact:
 
 def _noted(evidence: Evidence, kind: str, number: int) -> TraceRecord | None:
     """Return the newest note of a kind about this request."""
-    told = evidence.of_kind(kind)
-    return next((each for each in reversed(told) if each.data["request"].endswith(f"(request {number})")), None)
+    told = reversed(evidence.of_kind(kind))
+    return next((each for each in told if each.note(RequestNote).request.endswith(f"(request {number})")), None)
 
 
 def _checkpoint_of(evidence: Evidence, number: int) -> int | None:
@@ -120,12 +122,12 @@ def _stop(inquiry: Inquiry, number: int) -> Fact | None:
 # --- why it waits, why it was refused ---------------------------------------------------------------------------------
 
 
-def _in_the_way(evidence: Evidence, queued: TraceRecord) -> str:
+def _in_the_way(evidence: Evidence, queued: RequestQueued) -> str:
     """Return why a request that is the first in the queue does not start now: as many checkpoints are "pending" as may
     be, another one is still "triggering", or too many old ones are being deleted ("cleaning").
     """
     pending = evidence.moment.pending
-    if len(pending) >= queued.data.get("at_most", 1):
+    if len(pending) >= queued.at_most:
         return "pending"
     triggered = {each.checkpoint_id for each in evidence.of_kind(RecordKind.CHECKPOINT_TRIGGERED)}
     has_no_number = any(each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID for each in evidence.under_way(JOB))
@@ -136,27 +138,27 @@ def _in_the_way(evidence: Evidence, queued: TraceRecord) -> str:
 
 def why_queued(evidence: Evidence, label: str) -> str:
     """Return the same in words, of the request with this label."""
-    queued = evidence.last(RecordKind.REQUEST_QUEUED, request=label)
-    if queued is None:
+    record = evidence.last(RecordKind.REQUEST_QUEUED, request=label)
+    if record is None:
         return ""
+    queued = record.note(RequestQueued)
     what, pending = _in_the_way(evidence, queued), len(evidence.moment.pending)
     if what == "pending":
         many = "1 checkpoint is" if pending == 1 else f"{pending} checkpoints are"
-        return f"{many} pending, and at most {queued.data.get('at_most', 1)} may be"
+        return f"{many} pending, and at most {queued.at_most} may be"
     if what == "triggering":
         return "another checkpoint is on its way to the tasks"
-    cleaning = queued.data.get("cleaning", 0)
-    return f"{cleaning} old checkpoints were being deleted when it came, too many to begin another"
+    return f"{queued.cleaning} old checkpoints were being deleted when it came, too many to begin another"
 
 
-def _queued_says(evidence: Evidence, number: int, queued: TraceRecord) -> str:
-    data, what = queued.data, _in_the_way(evidence, queued)
-    says = f"request {number} is queued, {data['position']} before it: "
+def _queued_says(evidence: Evidence, number: int, queued: RequestQueued) -> str:
+    what = _in_the_way(evidence, queued)
+    says = f"request {number} is queued, {queued.position} before it: "
     if what == "pending":
-        return f"{says}{len(evidence.moment.pending)} pending already, and at most {data.get('at_most', 1)} may be"
+        return f"{says}{len(evidence.moment.pending)} pending already, and at most {queued.at_most} may be"
     if what == "triggering":
         return f"{says}another one was being triggered"
-    return f"{says}{data.get('cleaning', 0)} old ones were being deleted, and at most {data.get('at_most', 1)} may be"
+    return f"{says}{queued.cleaning} old ones were being deleted, and at most {queued.at_most} may be"
 
 
 def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:
@@ -174,7 +176,7 @@ def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:
 
 def _grounds(inquiry: Inquiry, record: TraceRecord) -> list[Fact]:
     """Return the numbers behind a rejection, and the state of the tasks that it names; otherwise its cause."""
-    evidence, reason = inquiry.evidence, record.data["reason"]
+    evidence, reason = inquiry.evidence, record.note(RequestFailed).reason
     if reason == CheckpointFailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS.name:
         complete = evidence.of_kind(RecordKind.CHECKPOINT_COMPLETED)
         last = [each for each in complete if evidence.position(each) < evidence.position(record)][-1:]

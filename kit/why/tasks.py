@@ -9,6 +9,7 @@ These are the rules of `StreamTask.available`, evaluated on the trace alone.
 
 from __future__ import annotations
 
+from kit.core.protocol.notes import CheckpointPending
 from kit.core.protocol.properties import SavepointFormatType, SavepointType
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
@@ -214,7 +215,7 @@ def _end_of_data(evidence: Evidence, task: str) -> TraceRecord | None:
     if told is not None and evidence.is_present(told):
         return told
     pending = reversed(evidence.of_kind(RecordKind.CHECKPOINT_PENDING))
-    stop = next((each for each in pending if each.data["snapshot"] in STOPS), None)
+    stop = next((each for each in pending if each.note(CheckpointPending).snapshot in STOPS), None)
     if stop is None:
         return None
     copied = evidence.last(RecordKind.WRITE_SNAPSHOT, machine=task, checkpoint_id=stop.checkpoint_id)

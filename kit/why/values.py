@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kit.core.protocol.notes import StateAssigned
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.why.evidence import Evidence
@@ -29,7 +30,7 @@ def beginning(evidence: Evidence, task: str) -> Fact:
     given = evidence.last(RecordKind.STATE_ASSIGNED, epoch=epoch)
     if given is None:
         return fact(f"{task} began epoch {epoch} without state", record=deployed)
-    rows = [row for row in given.data.get("assignments", []) if row.get("task") == task]
+    rows = [row for row in given.note(StateAssigned).assignments if row.get("task") == task]
     kinds = ", ".join(sorted({str(row["kind"]) for row in rows if row.get("kind")}))
     what = f" ({kinds})" if kinds else ""
     return fact(f"{task} was given its part{what} of checkpoint {given.checkpoint_id} in epoch {epoch}", record=given)

@@ -295,8 +295,8 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "any-awaits",
         "a frame in which one barrier awaits others is minor, whatever else is in it",
         "kit.draw.stage.frames:is_minor",
-        "all(record.data.get('awaited') for record in group if level_of(record) >= MAIN)",
-        "any(record.data.get('awaited') for record in group if level_of(record) >= MAIN)",
+        "all(awaits(record) for record in group if level_of(record) >= MAIN)",
+        "any(awaits(record) for record in group if level_of(record) >= MAIN)",
         ByTest("draw/test_frames.py::test_a_frame_is_minor_only_if_all_that_matters_in_it_awaits_barriers"),
     ),
     (

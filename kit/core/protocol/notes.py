@@ -123,11 +123,17 @@ class PeriodicTriggerScheduled(Note):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestQueued(Note):
-    """A request for a checkpoint cannot start yet."""
+class RequestNote(Note):
+    """Something happened to a request for a checkpoint that has no number yet."""
 
     request: str
     """The label of the request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestQueued(RequestNote):
+    """A request for a checkpoint cannot start yet."""
+
     position: int
     pending: int
     """The number of pending checkpoints."""
@@ -138,31 +144,30 @@ class RequestQueued(Note):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRefused(Note):
-    """A request for a checkpoint will not be carried out."""
+class TriggeringStarted(RequestNote):
+    """A request was chosen to start."""
 
-    request: str
+    trigger: Sequence[str]
+    """The tasks that will be triggered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFailed(RequestNote):
+    """A request led to no checkpoint."""
+
     reason: str
     """The name of a `CheckpointFailureReason`."""
     detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TriggeringStarted(Note):
-    """A request was chosen to start; its checkpoint has no number yet."""
-
-    request: str
-    trigger: Sequence[str]
-    """The tasks that will be triggered."""
+class RequestRefused(RequestFailed):
+    """A request for a checkpoint will not be carried out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TriggeringFailed(Note):
-    """A request led to no checkpoint."""
-
-    request: str
-    reason: str
-    detail: str
+class TriggeringFailed(RequestFailed):
+    """A request failed after it was chosen to start."""
 
 
 # --- hooks and coordinators -------------------------------------------------------------------------------------------
@@ -378,26 +383,27 @@ class BarrierPrioritized(BarrierNote):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BarrierAligned(BarrierNote):
-    """A barrier is taken, and its channel is blocked while others are awaited."""
-
-    awaited: Sequence[int]
-    """The channels whose barriers are still missing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BarrierCounted(BarrierNote):
-    """A barrier is taken that blocks nothing."""
+class BarrierTaken(BarrierNote):
+    """The task has one more barrier of a checkpoint."""
 
     awaited: Sequence[int] | None = None
-    """In an unaligned checkpoint, the channels whose data is still part of it."""
+    """The channels whose barriers are still missing; in an unaligned checkpoint, their data is part of it. None if
+    barriers are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndCounted(BarrierNote):
-    """The end of a channel counts as its barrier."""
+class BarrierAligned(BarrierTaken):
+    """A barrier is taken, and its channel is blocked while others are awaited."""
 
-    awaited: Sequence[int]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarrierCounted(BarrierTaken):
+    """A barrier is taken that blocks nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndCounted(BarrierTaken):
+    """The end of a channel counts as its barrier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

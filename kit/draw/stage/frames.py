@@ -18,6 +18,7 @@ from kit.draw.stage.drawing import scene
 from kit.draw.stage.job_master_panel import Words, words_at_the_end
 from kit.draw.stage.scene import Scene
 from kit.draw.svg import picture_layout, still
+from kit.run.barrier_log import awaits
 from kit.run.captions import caption_of, caption_of_moment, lower_first
 from kit.run.durations import duration
 from kit.run.kinds import DETAIL, MAIN, MILESTONE, kind_of, level_of
@@ -163,7 +164,7 @@ class Told:
 
 def is_minor(group: Sequence[TraceRecord]) -> bool:
     """Return True if the frame only shows the arrival of one barrier while others are awaited."""
-    return all(record.data.get("awaited") for record in group if level_of(record) >= MAIN)
+    return all(awaits(record) for record in group if level_of(record) >= MAIN)
 
 
 def story(made: Sequence[Frame], length: int = STORY_LENGTH) -> list[bool]:

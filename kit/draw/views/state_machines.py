@@ -26,6 +26,7 @@ from kit.machines.coordinator import checkpoint_state
 from kit.machines.job import status
 from kit.machines.job.status import Phase
 from kit.machines.task import barrier_states
+from kit.run.barrier_log import awaits
 from kit.run.captions import listed
 from kit.run.checkpoint_log import CheckpointLog
 from kit.run.stage import Stage, stage_for
@@ -298,7 +299,7 @@ def _collecting(evidence: Evidence) -> tuple[set[str], set[str]]:
         if kind == RecordKind.START_EPOCH:
             awaiting, overtaking = {}, set()
         elif kind in (RecordKind.BARRIER_ALIGNED, RecordKind.BARRIER_COUNTED, RecordKind.END_COUNTED):
-            before, now = awaiting.get(task), record.checkpoint_id if record.data.get("awaited") else None
+            before, now = awaiting.get(task), record.checkpoint_id if awaits(record) else None
             if now is None or before not in (None, now):
                 overtaking.discard(task)
             awaiting[task] = now

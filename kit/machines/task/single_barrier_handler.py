@@ -25,6 +25,7 @@ from kit.core.protocol.notes import (
     BarrierCounted,
     BarrierIgnored,
     BarrierPrioritized,
+    BarrierTaken,
     EndCounted,
 )
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
@@ -283,12 +284,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             self._collecting = False
             self._actions.all_barriers_received(self.current_checkpoint_id)
 
-    def _note_taken(
-        self,
-        note: type[BarrierAligned | BarrierCounted | EndCounted],
-        barrier: CheckpointBarrier,
-        channel: InputChannel,
-    ) -> None:
+    def _note_taken(self, note: type[BarrierTaken], barrier: CheckpointBarrier, channel: InputChannel) -> None:
         awaited = [waiting.number for waiting in self.awaited_channels]
         taken = note(checkpoint_id=barrier.checkpoint_id, channel=channel.number, awaited=awaited)
         self._actions.note_barrier(taken)

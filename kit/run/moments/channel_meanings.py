@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kit.core.protocol.notes import BarrierNote, BarrierTaken
 from kit.core.trace.trace import TraceRecord
 from kit.run.element_kinds import element_kind
 from kit.run.moments.job_state import (
@@ -132,15 +133,15 @@ def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
     The last barrier unblocks all channels. A barrier that was already awaited only shortens the list of awaited
     channels.
     """
-    number, checkpoint_id, task = record.data["channel"], record.checkpoint_id, task_of(record)
+    note, task = record.note(BarrierTaken), task_of(record)
+    number, checkpoint_id = note.channel, note.checkpoint_id
     moment = _collecting(moment, task, checkpoint_id)
-    awaited = record.data.get("awaited", ())
-    if not awaited:
+    if not note.awaited:
         return release(_take_barrier(moment, number, checkpoint_id), checkpoint_id, task)
     known = moment.channels.get(number)
     waited = known is not None and known.awaited == checkpoint_id and known.receiver == task
     moment = _take_barrier(moment, number, checkpoint_id, held=checkpoint_id, awaited=None, receiver=task)
-    return moment if waited else _awaiting(moment, awaited, checkpoint_id, task)
+    return moment if waited else _awaiting(moment, note.awaited, checkpoint_id, task)
 
 
 def _awaiting(moment: Moment, numbers: Iterable[int], checkpoint_id: int | None, task: str) -> Moment:
@@ -157,10 +158,10 @@ def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
 
     In an unaligned checkpoint `awaited` are the channels whose data still becomes part of the checkpoint.
     """
-    checkpoint_id, task = record.checkpoint_id, task_of(record)
-    moment = _collecting(moment, task, checkpoint_id)
-    moment = _take_barrier(moment, record.data["channel"], checkpoint_id)
-    return end_counted(moment, record) if "awaited" in record.data else moment
+    note, task = record.note(BarrierTaken), task_of(record)
+    moment = _collecting(moment, task, note.checkpoint_id)
+    moment = _take_barrier(moment, note.channel, note.checkpoint_id)
+    return moment if note.awaited is None else _still_awaiting(moment, note, task)
 
 
 def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
@@ -172,19 +173,24 @@ def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
 
 
 def end_counted(moment: Moment, record: TraceRecord) -> Moment:
-    """Count the end of a channel, or a barrier that blocks nothing: only the others are still awaited."""
-    checkpoint_id, task = record.checkpoint_id, task_of(record)
-    if not record.data["awaited"]:
-        return release(moment, checkpoint_id, task)
-    moment = with_channel(moment, record.data["channel"], awaited=None)
-    return _awaiting(moment, record.data["awaited"], checkpoint_id, task)
+    """Count the end of a channel as its barrier."""
+    return _still_awaiting(moment, record.note(BarrierTaken), task_of(record))
+
+
+def _still_awaiting(moment: Moment, note: BarrierTaken, task: str) -> Moment:
+    """Await the barriers of the note's awaited channels only, and no longer the one of its own channel."""
+    if not note.awaited:
+        return release(moment, note.checkpoint_id, task)
+    moment = with_channel(moment, note.channel, awaited=None)
+    return _awaiting(moment, note.awaited, note.checkpoint_id, task)
 
 
 def barrier_prioritized(moment: Moment, record: TraceRecord) -> Moment:
     """Move an announced barrier to the front of its channel."""
-    number = record.data["channel"]
+    note = record.note(BarrierNote)
+    number = note.channel
     channel = moment.channels.get(number, ChannelMoment())
-    barrier = next((item for item in channel.arrived if item.checkpoint_id == record.checkpoint_id), None)
+    barrier = next((item for item in channel.arrived if item.checkpoint_id == note.checkpoint_id), None)
     if barrier is None:
         return moment
     others = tuple(item for item in channel.arrived if item is not barrier)
@@ -193,7 +199,8 @@ def barrier_prioritized(moment: Moment, record: TraceRecord) -> Moment:
 
 def barrier_ignored(moment: Moment, record: TraceRecord) -> Moment:
     """Take a barrier and drop it."""
-    return _take_barrier(moment, record.data["channel"], record.checkpoint_id)
+    note = record.note(BarrierNote)
+    return _take_barrier(moment, note.channel, note.checkpoint_id)
 
 
 def release(moment: Moment, checkpoint_id: int | None, task: str) -> Moment:

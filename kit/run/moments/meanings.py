@@ -9,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kit.core.protocol.notes import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    CheckpointPending,
+    CheckpointPlannedAgain,
+    StateAssigned,
+    TaskAcknowledged,
+)
 from kit.core.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
@@ -82,12 +90,10 @@ def _restored(moment: Moment, restore: RestoreMoment) -> Moment:
 
 def state_assigned(moment: Moment, record: TraceRecord) -> Moment:
     """Note that the JobMaster assigned a checkpoint's state to the epoch that it is about to start."""
-    data = record.data
-    checkpoint_id = record.checkpoint_id if record.checkpoint_id is not None else data["checkpoint_id"]
-    epoch = data.get("epoch", moment.epoch + 1)
-    known = moment.checkpoints.get(checkpoint_id)
+    note = record.note(StateAssigned)
+    known = moment.checkpoints.get(note.checkpoint_id)
     before = {} if known is None else known.parallelism
-    return _restored(moment, RestoreMoment(epoch, checkpoint_id, tuple(data.get("assignments", ())), before))
+    return _restored(moment, RestoreMoment(note.epoch, note.checkpoint_id, tuple(note.assignments), before))
 
 
 def task_state(moment: Moment, record: TraceRecord) -> Moment:
@@ -194,24 +200,19 @@ def planned(moment: Moment, record: TraceRecord) -> Moment:
 
 def pending(moment: Moment, record: TraceRecord) -> Moment:
     """Begin to wait for the acknowledgements of these tasks."""
-    data = record.data
-    changes: dict[str, Any] = {"step": "triggering the sources", **_planned(record)}
+    note = record.note(CheckpointPending)
+    changes: dict[str, Any] = {"step": "triggering the sources", "triggers": tuple(note.trigger)}
     if moment.planned:
         changes["expected"] = moment.planned
-    if isinstance(data.get("tasks"), list):
-        changes["expected"] = tuple(data["tasks"])
-    if "avepoint" in str(data.get("snapshot", "")):
+    if "avepoint" in note.snapshot:
         changes["savepoint"] = True
-    return with_checkpoint(moment, record.checkpoint_id, **changes)
+    return with_checkpoint(moment, note.checkpoint_id, **changes)
 
 
 def planned_again(moment: Moment, record: TraceRecord) -> Moment:
     """Stop waiting for tasks that finished before the checkpoint reached them."""
-    return with_checkpoint(moment, record.checkpoint_id, expected=to_wait_for(moment), **_planned(record))
-
-
-def _planned(record: TraceRecord) -> dict[str, Any]:
-    return {"triggers": tuple(record.data["trigger"])} if "trigger" in record.data else {}
+    note = record.note(CheckpointPlannedAgain)
+    return with_checkpoint(moment, note.checkpoint_id, expected=to_wait_for(moment), triggers=tuple(note.trigger))
 
 
 def triggered(moment: Moment, record: TraceRecord) -> Moment:
@@ -239,14 +240,15 @@ def _captures(options: Mapping[str, Any]) -> bool:
 
 def acknowledged(moment: Moment, record: TraceRecord) -> Moment:
     """Count one task's acknowledgement."""
-    known = moment.checkpoints.get(record.checkpoint_id or -1)
-    task = record.data["task"]
+    note = record.note(TaskAcknowledged)
+    known = moment.checkpoints.get(note.checkpoint_id)
+    task = note.task
     if known is None or task in known.acked or known.status != PENDING:
         return moment
-    moment = with_phase(moment, task, record.checkpoint_id, ACKNOWLEDGED)
+    moment = with_phase(moment, task, note.checkpoint_id, ACKNOWLEDGED)
     return with_checkpoint(
         moment,
-        record.checkpoint_id,
+        note.checkpoint_id,
         acked=(*known.acked, task),
         acked_ms=(*known.acked_ms, record.at_ms),
         step="waiting for acknowledgements",
@@ -255,19 +257,25 @@ def acknowledged(moment: Moment, record: TraceRecord) -> Moment:
 
 def completed(moment: Moment, record: TraceRecord) -> Moment:
     """Complete a checkpoint."""
-    size = record.data.get("size_bytes")
-    known = moment.checkpoints.get(record.checkpoint_id or -1)
+    note = record.note(CheckpointCompleted)
+    known = moment.checkpoints.get(note.checkpoint_id)
     acked = known.expected if known is not None and not known.missing else (known.acked if known else ())
     return with_checkpoint(
-        moment, record.checkpoint_id, status=COMPLETED, finished_ms=record.at_ms, size_bytes=size, acked=acked, step=""
+        moment,
+        note.checkpoint_id,
+        status=COMPLETED,
+        finished_ms=record.at_ms,
+        size_bytes=note.size_bytes,
+        acked=acked,
+        step="",
     )
 
 
 def aborted(moment: Moment, record: TraceRecord) -> Moment:
     """Abort a checkpoint."""
-    reason = str(record.data.get("reason", "")) or "aborted"
+    note = record.note(CheckpointAborted)
     return with_checkpoint(
-        moment, record.checkpoint_id, status=ABORTED, finished_ms=record.at_ms, reason=reason, step=""
+        moment, note.checkpoint_id, status=ABORTED, finished_ms=record.at_ms, reason=note.reason, step=""
     )
 
 
