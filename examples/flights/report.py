@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.events import SlotLost
 from kit.core.trace.trace import Trace, TraceRecord
 from kit.draw.page.page import export_html
 from kit.hosts.spark import SparkJob
@@ -97,7 +97,7 @@ def at_the_kill(trace: Trace) -> int:
     n = 0
     for group in steps(trace):
         n += len(group)
-        if any(record.kind == RecordKind.SLOT_LOST for record in group):
+        if any(record.is_a(SlotLost) for record in group):
             return n
     return 0
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from kit.core.protocol.notes import BarrierTaken
-from kit.core.trace.record_kinds import RecordKind
-from kit.core.trace.trace import TraceRecord
+from kit.core.protocol.commands import ElementQueued, SendElement
+from kit.core.protocol.events import ElementReceived
+from kit.core.protocol.notes import BarrierAligned, BarrierCounted, BarrierPrioritized, BarrierTaken, EndCounted
+from kit.core.trace.trace import TraceRecord, kind_names
 from kit.run.element_kinds import element_kind
 from kit.run.moments.job_state import ChannelMoment, Item, task_of
 from kit.run.reading import Reading
@@ -76,7 +77,7 @@ class BarrierLog:
         path = self.path(element["checkpoint_id"], record.data["channel"])
         if path.made_ms is None:
             path.made_ms = record.at_ms
-        if record.kind == RecordKind.SEND_ELEMENT:
+        if record.is_a(SendElement):
             path.sent_ms = record.at_ms
 
     def _taken(self, record: TraceRecord) -> None:
@@ -84,7 +85,7 @@ class BarrierLog:
         note = record.note(BarrierTaken)
         path = self.path(note.checkpoint_id, note.channel)
         path.taken_ms = record.at_ms
-        path.blocks = record.kind == RecordKind.BARRIER_ALIGNED and bool(note.awaited)
+        path.blocks = record.is_a(BarrierAligned) and bool(note.awaited)
         self._met(record)
 
     def _met(self, record: TraceRecord) -> None:
@@ -98,11 +99,11 @@ class BarrierLog:
 
 
 _HANDLERS: dict[str, Callable[[BarrierLog, TraceRecord], None]] = {
-    RecordKind.ELEMENT_QUEUED: BarrierLog._element,
-    RecordKind.SEND_ELEMENT: BarrierLog._element,
-    RecordKind.BARRIER_ALIGNED: BarrierLog._taken,
-    RecordKind.BARRIER_COUNTED: BarrierLog._taken,
-    RecordKind.END_COUNTED: BarrierLog._met,
+    ElementQueued.__name__: BarrierLog._element,
+    SendElement.__name__: BarrierLog._element,
+    BarrierAligned.__name__: BarrierLog._taken,
+    BarrierCounted.__name__: BarrierLog._taken,
+    EndCounted.__name__: BarrierLog._met,
 }
 
 
@@ -118,21 +119,21 @@ def _at_arrival(channel: ChannelMoment, checkpoint_id: int) -> Sequence[Item]:
 
 
 _OVERTAKING: dict[str, Callable[[ChannelMoment, int], Iterable[Item]]] = {
-    RecordKind.SEND_ELEMENT: lambda channel, checkpoint_id: _before(channel.queued, checkpoint_id),
-    RecordKind.ELEMENT_RECEIVED: _at_arrival,
-    RecordKind.BARRIER_PRIORITIZED: lambda channel, checkpoint_id: _before(channel.arrived, checkpoint_id),
+    SendElement.__name__: lambda channel, checkpoint_id: _before(channel.queued, checkpoint_id),
+    ElementReceived.__name__: _at_arrival,
+    BarrierPrioritized.__name__: lambda channel, checkpoint_id: _before(channel.arrived, checkpoint_id),
 }
 """What a barrier overtakes with a record, from the content of its channel before that."""
 
 
 def _may_overtake(record: TraceRecord) -> bool:
     """Return True if the barrier of this record overtakes in a channel, or has done so at its sender."""
-    if record.kind == RecordKind.BARRIER_PRIORITIZED:
+    if record.is_a(BarrierPrioritized):
         return True
     element = record.data["element"]
     if element_kind(element).name != "barrier":
         return False
-    if record.kind == RecordKind.SEND_ELEMENT:
+    if record.is_a(SendElement):
         return bool(record.data.get("priority"))
     return bool(element.get("options", {}).get("alignment") == "UNALIGNED")
 
@@ -142,4 +143,4 @@ def awaits(record: TraceRecord) -> bool:
     return record.kind in _TAKEN and bool(record.note(BarrierTaken).awaited)
 
 
-_TAKEN = frozenset({RecordKind.BARRIER_ALIGNED, RecordKind.BARRIER_COUNTED, RecordKind.END_COUNTED})
+_TAKEN = kind_names(BarrierAligned, BarrierCounted, EndCounted)

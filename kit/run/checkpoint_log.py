@@ -10,19 +10,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kit.core.protocol.commands import (
+    CancelTimer,
+    InitializeLocation,
+    ScheduleCoordinatorCheckpoint,
+    ScheduleTimer,
+    StoreCheckpoint,
+    TriggerMasterHook,
+    WriteMetadata,
+)
+from kit.core.protocol.events import (
+    CheckpointIdAllocated,
+    CheckpointStoreFailed,
+    LocationFailed,
+    LocationInitialized,
+    MasterHookFailed,
+    MetadataFailed,
+    MetadataWritten,
+    StartJob,
+    TimerFired,
+)
+from kit.core.protocol.messages import NotifyCheckpointComplete
 from kit.core.protocol.notes import (
     CheckpointAborted,
+    CheckpointCompleted,
     CheckpointPending,
+    CheckpointTriggered,
     CoordinatorAcknowledged,
     MasterHookAcknowledged,
     PeriodicTriggerScheduled,
     RequestNote,
     RequestQueued,
+    RequestRefused,
     TaskAcknowledged,
+    TriggeringFailed,
     TriggeringStarted,
 )
-from kit.core.trace.record_kinds import RecordKind
-from kit.core.trace.trace import TraceRecord
+from kit.core.protocol.words import Word
+from kit.core.trace.trace import TraceRecord, kind_name, kind_names
 from kit.machines.coordinator.checkpoint_state import CheckpointState
 from kit.machines.coordinator.ledger import timeout_timer
 from kit.machines.coordinator.periodic import PERIODIC_TIMER
@@ -133,7 +158,7 @@ class CheckpointLog:
             handler = _HANDLERS.get((record.role, record.kind))
             if handler is not None and is_of_the_job_master(record):
                 handler(self, record)
-            elif record.kind == RecordKind.NOTIFY_CHECKPOINT_COMPLETE and record.role == "event":
+            elif record.is_a(NotifyCheckpointComplete) and record.role == "event":
                 self._answered(NOTIFY, record, record.machine)
 
     def _life(self, record: TraceRecord) -> CheckpointLife:
@@ -271,7 +296,7 @@ class CheckpointLog:
         return self.last_completion_ms + self.min_pause_ms
 
 
-_BEGIN = frozenset({RecordKind.CHECKPOINT_ID_ALLOCATED, RecordKind.CHECKPOINT_PENDING})
+_BEGIN = kind_names(CheckpointIdAllocated, CheckpointPending)
 
 _Handler = Callable[[CheckpointLog, TraceRecord], object]
 
@@ -297,39 +322,39 @@ def _failed(kind: str, who: str = "") -> _Handler:
     )
 
 
-_HANDLERS: dict[tuple[str, str], _Handler] = {
-    ("event", RecordKind.START_JOB): CheckpointLog._new_driver,
-    ("event", RecordKind.TIMER_FIRED): CheckpointLog._timer_over,
-    ("command", RecordKind.CANCEL_TIMER): CheckpointLog._timer_over,
-    ("command", RecordKind.SCHEDULE_TIMER): CheckpointLog._timer_set,
-    ("command", RecordKind.PERIODIC_TRIGGER_SCHEDULED): CheckpointLog._periodic,
-    ("command", RecordKind.REQUEST_QUEUED): CheckpointLog._queued,
-    ("command", RecordKind.REQUEST_REFUSED): CheckpointLog._left,
-    ("command", RecordKind.TRIGGERING_STARTED): CheckpointLog._started,
-    ("command", RecordKind.TRIGGERING_FAILED): CheckpointLog._failed_to_start,
-    ("event", RecordKind.CHECKPOINT_ID_ALLOCATED): CheckpointLog._numbered,
-    ("command", RecordKind.CHECKPOINT_PENDING): CheckpointLog._begun,
-    ("command", RecordKind.INITIALIZE_LOCATION): _step(LOCATION),
-    ("event", RecordKind.LOCATION_INITIALIZED): CheckpointLog._located,
-    ("event", RecordKind.LOCATION_FAILED): _failed(LOCATION),
-    ("command", RecordKind.SCHEDULE_COORDINATOR_CHECKPOINT): _step(COORDINATOR, "operator_id"),
-    ("command", RecordKind.COORDINATOR_ACKNOWLEDGED): _part(
+_WHEN: dict[tuple[str, type[Word]], _Handler] = {
+    ("event", StartJob): CheckpointLog._new_driver,
+    ("event", TimerFired): CheckpointLog._timer_over,
+    ("command", CancelTimer): CheckpointLog._timer_over,
+    ("command", ScheduleTimer): CheckpointLog._timer_set,
+    ("command", PeriodicTriggerScheduled): CheckpointLog._periodic,
+    ("command", RequestQueued): CheckpointLog._queued,
+    ("command", RequestRefused): CheckpointLog._left,
+    ("command", TriggeringStarted): CheckpointLog._started,
+    ("command", TriggeringFailed): CheckpointLog._failed_to_start,
+    ("event", CheckpointIdAllocated): CheckpointLog._numbered,
+    ("command", CheckpointPending): CheckpointLog._begun,
+    ("command", InitializeLocation): _step(LOCATION),
+    ("event", LocationInitialized): CheckpointLog._located,
+    ("event", LocationFailed): _failed(LOCATION),
+    ("command", ScheduleCoordinatorCheckpoint): _step(COORDINATOR, "operator_id"),
+    ("command", CoordinatorAcknowledged): _part(
         COORDINATOR, lambda record: record.note(CoordinatorAcknowledged).operator_id
     ),
-    ("command", RecordKind.TRIGGER_MASTER_HOOK): _step(HOOK, "hook"),
-    ("command", RecordKind.MASTER_HOOK_ACKNOWLEDGED): _part(
-        HOOK, lambda record: record.note(MasterHookAcknowledged).hook
-    ),
-    ("event", RecordKind.MASTER_HOOK_FAILED): _failed(HOOK, "hook"),
-    ("command", RecordKind.CHECKPOINT_TRIGGERED): CheckpointLog._triggered,
-    ("command", RecordKind.TASK_ACKNOWLEDGED): CheckpointLog._acked,
-    ("command", RecordKind.WRITE_METADATA): CheckpointLog._writes,
-    ("event", RecordKind.METADATA_WRITTEN): CheckpointLog._written,
-    ("event", RecordKind.METADATA_FAILED): _failed(METADATA),
-    ("command", RecordKind.STORE_CHECKPOINT): _step(STORE),
-    ("event", RecordKind.CHECKPOINT_STORE_FAILED): _failed(STORE),
-    ("command", RecordKind.NOTIFY_CHECKPOINT_COMPLETE): _step(NOTIFY, "task"),
-    ("command", RecordKind.CHECKPOINT_COMPLETED): CheckpointLog._completed,
-    ("command", RecordKind.CHECKPOINT_ABORTED): CheckpointLog._aborted,
+    ("command", TriggerMasterHook): _step(HOOK, "hook"),
+    ("command", MasterHookAcknowledged): _part(HOOK, lambda record: record.note(MasterHookAcknowledged).hook),
+    ("event", MasterHookFailed): _failed(HOOK, "hook"),
+    ("command", CheckpointTriggered): CheckpointLog._triggered,
+    ("command", TaskAcknowledged): CheckpointLog._acked,
+    ("command", WriteMetadata): CheckpointLog._writes,
+    ("event", MetadataWritten): CheckpointLog._written,
+    ("event", MetadataFailed): _failed(METADATA),
+    ("command", StoreCheckpoint): _step(STORE),
+    ("event", CheckpointStoreFailed): _failed(STORE),
+    ("command", NotifyCheckpointComplete): _step(NOTIFY, "task"),
+    ("command", CheckpointCompleted): CheckpointLog._completed,
+    ("command", CheckpointAborted): CheckpointLog._aborted,
 }
-_KINDS = frozenset(kind for _, kind in _HANDLERS)
+"""The handler of the records of these roles and kinds."""
+_HANDLERS = {(role, kind_name(word)): handler for (role, word), handler in _WHEN.items()}
+_KINDS = kind_names(*(word for _, word in _WHEN))

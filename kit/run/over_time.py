@@ -13,7 +13,8 @@ from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.commands import JobStatusChanged
+from kit.core.protocol.notes import AllTasksRunning
 from kit.run.checkpoint_words import took_ms
 from kit.run.journeys import Journeys, journeys
 from kit.run.moments.job_state import CheckpointMoment, Moment, Running
@@ -106,9 +107,9 @@ class OverTime:
         reading = self.found.reading
         ended: Moment | None = None
         is_running = False
-        for record in reading.of_kinds([RecordKind.JOB_STATUS_CHANGED, RecordKind.ALL_TASKS_RUNNING]):
+        for record in reading.of_kinds([JobStatusChanged.__name__, AllTasksRunning.__name__]):
             moment = reading.moment_at(reading.position(record) + 1)
-            if record.kind == RecordKind.ALL_TASKS_RUNNING:
+            if record.is_a(AllTasksRunning):
                 if ended is not None:
                     yield self._recovery(ended, moment.elapsed_ms)
                 ended, is_running = None, True

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from kit.core.trace.trace import Trace, TraceRecord, led_by
+from kit.core.trace.trace import Kind, Trace, TraceRecord, kind_name, led_by
 from kit.run.moments.job_state import Moment, Running, changed
 from kit.run.moments.moment import fold
 from kit.run.run import Run, run_of
@@ -210,11 +210,11 @@ class Reading:
         """Return the position of a record in the order of the run."""
         return self._positions[record.id]
 
-    def of_kind(self, kind: str, n: int | None = None) -> Sequence[TraceRecord]:
+    def of_kind(self, kind: Kind, n: int | None = None) -> Sequence[TraceRecord]:
         """Return the records of one kind among the first `n`, oldest first."""
-        return self._until(self._kinds.get(kind, ()), n)
+        return self._until(self._kinds.get(kind_name(kind), ()), n)
 
-    def of_kinds(self, kinds: Iterable[str], n: int | None = None) -> Sequence[TraceRecord]:
+    def of_kinds(self, kinds: Iterable[Kind], n: int | None = None) -> Sequence[TraceRecord]:
         """Return the records of several kinds among the first `n`, oldest first."""
         found = [record for kind in kinds for record in self.of_kind(kind, n)]
         return sorted(found, key=self.position)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kit.core.protocol.notes import StateAssigned
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import Trace
 from kit.run.moments.job_state import RestoreMoment
 from kit.run.moments.moment import moment_at
@@ -41,7 +40,7 @@ def restores_table(trace: Trace) -> pd.DataFrame:
 
     rows = [
         {"epoch": note.epoch, "checkpoint_id": note.checkpoint_id, **row}
-        for note in (record.note(StateAssigned) for record in trace if record.kind == RecordKind.STATE_ASSIGNED)
+        for note in (record.note(StateAssigned) for record in trace if record.is_a(StateAssigned))
         for row in note.assignments
     ]
     columns = ["epoch", "checkpoint_id", "operator", "task", "kind", "from", "key_groups", "entries", "bytes"]

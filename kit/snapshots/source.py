@@ -17,13 +17,13 @@ from os import PathLike, fspath
 from typing import Any
 
 from kit.core.metadata import CheckpointMetadata, MetadataSection, metadata_sections, read_metadata
+from kit.core.protocol.events import MetadataWritten
 from kit.core.protocol.loggable import loggable
-from kit.core.protocol.notes import TaskAcknowledged
+from kit.core.protocol.notes import CheckpointCompleted, TaskAcknowledged
 from kit.core.protocol.tasks import split_task_name
 from kit.core.state.errors import StateError
 from kit.core.state.handles import ByteStreamStateHandle
 from kit.core.state.operator_state import OperatorState
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.files.storage import StateFiles
 from kit.run.moments.job_state import COMPLETED, PENDING, task_of
@@ -125,7 +125,7 @@ def _files_then(subject: Subject, number: int) -> StateFiles | None:
     if not callable(getattr(getattr(lab, "past", None), "position_of", None)):
         return None
     for place, record in enumerate(subject.trace):
-        if record.kind == RecordKind.CHECKPOINT_COMPLETED and record.checkpoint_id == number:
+        if record.is_a(CheckpointCompleted) and record.checkpoint_id == number:
             return files_of(lab.fork().goto(lab.past.position_of(place + 1)))
     return None
 
@@ -180,7 +180,7 @@ def _parts(trace: Iterable[TraceRecord], number: int) -> tuple[dict[str, TaskPar
         if step is not None:
             task = record.note(TaskAcknowledged).task if step is _acked else task_of(record)
             step(parts.setdefault(task, TaskPart()), record)
-        elif record.kind == RecordKind.METADATA_WRITTEN:
+        elif record.is_a(MetadataWritten):
             path = record.data["path"]
     return parts, path
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kit.core.metadata import MetadataError, hook_states
+from kit.core.protocol.messages import DeployTask
 from kit.core.protocol.notes import StateAssigned
 from kit.core.protocol.tasks import split_task_name
 from kit.core.state.errors import StateError
 from kit.core.state.file_names import parts_of
-from kit.core.trace.record_kinds import RecordKind
 from kit.run.moments.job_state import RestoreMoment
 from kit.run.stage import stage_for
 from kit.run.subject import Subject
@@ -155,7 +155,7 @@ def restore_of(subject: Subject, restore: RestoreMoment) -> Restore:
     deployed = {
         record.data["task"]: record.data["restore"]["state"]["subtask_states"]
         for record in subject.trace
-        if record.kind == RecordKind.DEPLOY_TASK
+        if record.is_a(DeployTask)
         and record.role == "command"
         and record.data["attempt"] == restore.epoch
         and record.data.get("restore")
@@ -215,7 +215,7 @@ def _restored_snapshot(subject: Subject, restore: RestoreMoment) -> Snapshot | N
         own = snapshot_of(looking_at(subject, restore.checkpoint_id))
         if own is not None:
             return own
-    assigned = (record.note(StateAssigned) for record in subject.trace if record.kind == RecordKind.STATE_ASSIGNED)
+    assigned = (record.note(StateAssigned) for record in subject.trace if record.is_a(StateAssigned))
     path = next((note.path for note in assigned if note.epoch == restore.epoch), "")
     try:
         return snapshot_at(path, files_of(subject.thing)) if path else None

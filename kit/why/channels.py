@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.messages import DeclineCheckpoint, NotifyCheckpointAborted
+from kit.core.protocol.notes import BarrierAligned
 from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.run.moments.job_state import ALIGNING, Item
@@ -39,7 +40,7 @@ def blocked(inquiry: Inquiry, number: int) -> Fact:
     channel, (source, target) = evidence.channel(number), evidence.ends[number]
     if channel.held is None:
         return fact(f"{evidence.named(number)} is not blocked", inquiry.ask(Topic.QUEUE, number))
-    taken = evidence.last(RecordKind.BARRIER_ALIGNED, checkpoint_id=channel.held, channel=number)
+    taken = evidence.last(BarrierAligned, checkpoint_id=channel.held, channel=number)
     awaited = [other for other in evidence.inputs[target] if evidence.channel(other).awaited == channel.held]
     others = named(evidence.ends[other][0] for other in awaited)
     since = "" if taken is None else f" {duration(evidence.at_ms - taken.at_ms)} ago"
@@ -136,7 +137,7 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
         others = named(evidence.ends[number][0] for number in waits)
         says = f"{task} sends barrier {checkpoint_id} when that of {others} has come"
         return fact(says, *some([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in waits], "channels"))
-    gone = evidence.last(RecordKind.NOTIFY_CHECKPOINT_ABORTED, role="event", checkpoint_id=checkpoint_id, machine=task)
+    gone = evidence.last(NotifyCheckpointAborted, role="event", checkpoint_id=checkpoint_id, machine=task)
     if gone is not None:
         return fact(f"{task} has heard that checkpoint {checkpoint_id} is aborted", record=gone)
     says = f"{task} has taken no barrier {checkpoint_id} and so has sent none"
@@ -148,7 +149,7 @@ def _told_to_begin(evidence: Evidence, task: str, checkpoint_id: int, word: Trac
     if not evidence.answers(word):
         return sent(evidence, word, f"the JobMaster's trigger to {task} for checkpoint {checkpoint_id}", task)
     heard = evidence.answers(word)[0]
-    refused = evidence.last(RecordKind.DECLINE_CHECKPOINT, role="command", checkpoint_id=checkpoint_id, machine=task)
+    refused = evidence.last(DeclineCheckpoint, role="command", checkpoint_id=checkpoint_id, machine=task)
     if refused is not None:
         return fact(evidence.caption(refused), fact(evidence.caption(heard), record=heard), record=refused)
     return fact(f"checkpoint {checkpoint_id} was triggered at {task}", untold("why no barrier followed"), record=heard)

@@ -10,12 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from kit.core.protocol.commands import AllocateCheckpointId, StartEpoch, WriteSnapshot
 from kit.core.protocol.duties import Duty
-from kit.core.protocol.notes import CheckpointAborted, CheckpointCompleted
+from kit.core.protocol.events import (
+    CheckpointIdAllocated,
+    ElementReceived,
+    OperatorEventLost,
+    SlotLost,
+    SplitReadFailed,
+)
+from kit.core.protocol.messages import DeployTask, TaskStateChanged, TriggerTaskCheckpoint
+from kit.core.protocol.notes import CheckpointAborted, CheckpointCompleted, CheckpointPending
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.trace.record_kinds import RecordKind
-from kit.core.trace.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord, kind_names
 from kit.run.captions import lower_first
 from kit.run.checkpoint_path import BARRIER, PHASES, TRIGGER
 from kit.run.durations import duration
@@ -26,28 +34,20 @@ from kit.why.fact import Fact, fact, untold
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.phases import phases
 
-FAILED = frozenset(command.fails_with.__name__ for command in COMMANDS if command.fails_with is not None) | {
-    RecordKind.SPLIT_READ_FAILED,
-    RecordKind.SLOT_LOST,
-    RecordKind.OPERATOR_EVENT_LOST,
-}
+FAILED = kind_names(
+    *(command.fails_with for command in COMMANDS if command.fails_with is not None),
+    SplitReadFailed,
+    SlotLost,
+    OperatorEventLost,
+)
 """Events of a failure. Of the records before them, only the command that failed is a cause."""
-_SUCCEEDED = frozenset(
-    answer.__name__ for command in COMMANDS if command.duty is Duty.WORK for answer in command.answers
+_SUCCEEDED = kind_names(
+    *(answer for command in COMMANDS if command.duty is Duty.WORK for answer in command.answers)
 ).difference(FAILED)
 """Answers of success: their causes are no causes of what they ended."""
-_TRIGGERS = frozenset(
-    {
-        RecordKind.TRIGGER_TASK_CHECKPOINT,
-        RecordKind.CHECKPOINT_PENDING,
-        RecordKind.ALLOCATE_CHECKPOINT_ID,
-        RecordKind.DEPLOY_TASK,
-    }
-)
+_TRIGGERS = kind_names(TriggerTaskCheckpoint, CheckpointPending, AllocateCheckpointId, DeployTask)
 """Records that start a checkpoint or a task, which is no reason for its end."""
-_OF_TASKS = frozenset(
-    {RecordKind.START_EPOCH, RecordKind.DEPLOY_TASK, RecordKind.TASK_STATE_CHANGED, RecordKind.SLOT_LOST}
-)
+_OF_TASKS = kind_names(StartEpoch, DeployTask, TaskStateChanged, SlotLost)
 """Records that list the tasks."""
 LEAST_SHARE = 0.1
 """The least fraction of a checkpoint's time for which a phase is named as a reason."""
@@ -74,7 +74,7 @@ def ended(inquiry: Inquiry, checkpoint_id: int) -> Fact:
 def aborted(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     """Explain an abort: who aborted it and why, back to the first cause."""
     evidence, checkpoint_id = inquiry.evidence, known.checkpoint_id
-    record = evidence.last(RecordKind.CHECKPOINT_ABORTED, checkpoint_id=checkpoint_id)
+    record = evidence.last(CheckpointAborted, checkpoint_id=checkpoint_id)
     if record is None:
         return untold(f"checkpoint {checkpoint_id} was aborted; why")
     note = record.note(CheckpointAborted)
@@ -97,7 +97,7 @@ def _led_to_abort(inquiry: Inquiry, known: CheckpointMoment, record: TraceRecord
         timer = fact(f"its time, {duration(ran_ms)}, was over", record=event)
         return [timer, then.ask(Topic.CHECKPOINT, known.checkpoint_id)]
     if reason == CheckpointFailureReason.CHECKPOINT_SUBSUMED.name:
-        newer = [each for each in evidence.beside(record) if each.kind == RecordKind.CHECKPOINT_COMPLETED]
+        newer = [each for each in evidence.beside(record) if each.is_a(CheckpointCompleted)]
         return [fact(evidence.caption(each), record=each) for each in newer] or [untold("which one is newer")]
     return [inquiry.ask(Topic.FAILURE, event.id)]
 
@@ -147,7 +147,7 @@ def _chained(evidence: Evidence, records: Sequence[TraceRecord]) -> Fact:
 def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     """Explain the duration of a checkpoint: its critical path, and the slowest subtask of each phase."""
     evidence, checkpoint_id = inquiry.evidence, known.checkpoint_id
-    record = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=checkpoint_id)
+    record = evidence.last(CheckpointCompleted, checkpoint_id=checkpoint_id)
     if record is None:
         return untold(f"checkpoint {checkpoint_id} is complete; how it came to that")
     took_ms = record.note(CheckpointCompleted).duration_ms
@@ -166,9 +166,9 @@ def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
 
 def _wait(evidence: Evidence, earlier: TraceRecord, later: TraceRecord, gap_ms: int) -> str:
     """Describe the time between two steps; work that starts with the later step is left out."""
-    if later.kind != RecordKind.WRITE_SNAPSHOT:
+    if not later.is_a(WriteSnapshot):
         return f"{duration(gap_ms)} went by before {lower_first(evidence.caption(later))}"
-    if earlier.kind == RecordKind.ELEMENT_RECEIVED:
+    if earlier.is_a(ElementReceived):
         return f"a barrier waited in its queue for {duration(gap_ms)}"
     return f"{duration(gap_ms)} went by before it began to copy its state"
 
@@ -179,9 +179,7 @@ def _critical_path(evidence: Evidence, record: TraceRecord, triggered_ms: int) -
     while at is not None and at.at_ms >= triggered_ms and len(path) < len(evidence.records):
         if level_of(at) >= DETAIL or at.machine == JOB or at.checkpoint_id is not None:
             path.append(at)
-        if at.kind == RecordKind.CHECKPOINT_PENDING or (
-            at.kind == RecordKind.CHECKPOINT_ID_ALLOCATED and at.role == "event"
-        ):
+        if at.is_a(CheckpointPending) or (at.is_a(CheckpointIdAllocated) and at.role == "event"):
             break
         made = evidence.made(at)
         at = evidence.cause(at) if made is at else made
@@ -206,9 +204,7 @@ def _slowest(evidence: Evidence, checkpoint_id: int, took_ms: int) -> list[Fact]
         spent = table[f"{phase}_ms"].dropna()
         if not spent.empty and spent.max() > took_ms * LEAST_SHARE:
             slowest, ms = table.loc[spent.astype(int).idxmax(), "task"], int(spent.max())
-            was_triggered = (
-                evidence.last(RecordKind.TRIGGER_TASK_CHECKPOINT, checkpoint_id=checkpoint_id, task=slowest) is not None
-            )
+            was_triggered = evidence.last(TriggerTaskCheckpoint, checkpoint_id=checkpoint_id, task=slowest) is not None
             words = _PHASE_WORDS[TRIGGER if phase == BARRIER and was_triggered else phase]
             found.append(Fact(f"{slowest} {words.format(ms=ms)}; no other subtask took longer"))
     return found

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from kit.core.protocol.commands import CancelTimer, ElementQueued, ScheduleTimer, SendElement, StartEpoch
 from kit.core.protocol.duties import Duty
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.trace.record_kinds import RecordKind
-from kit.core.trace.trace import TraceRecord
+from kit.core.trace.trace import Kind, TraceRecord, kind_names
 from kit.run.captions import caption_of
+from kit.run.faults import FREEZE_WORKER, THAW_WORKER
 from kit.run.moments.job_state import ChannelMoment, Moment, task_of
 from kit.run.reading import Reading
 from kit.run.run import now_ms_of
@@ -24,7 +25,7 @@ from kit.run.steps import event_of
 from kit.run.subject import Subject
 
 JOB = "job"
-_ANSWERED = frozenset(command.__name__ for command in COMMANDS if command.duty is Duty.WORK and command.answers)
+_ANSWERED = kind_names(*(each for each in COMMANDS if each.duty is Duty.WORK and each.answers))
 """Asynchronous commands with an answer."""
 
 
@@ -74,17 +75,17 @@ class Evidence:
 
     # --- records --------------------------------------------------------------------------------------------------
 
-    def of_kind(self, kind: str, **about: Any) -> list[TraceRecord]:
+    def of_kind(self, kind: Kind, **about: Any) -> list[TraceRecord]:
         """Return the records of one kind, oldest first, that have these values: `role`, `machine`, `checkpoint_id`, or
         a field of the record's data.
         """
         return [record for record in self.reading.of_kind(kind, self.n) if _fits(record, about)]
 
-    def of_kinds(self, *kinds: str) -> Sequence[TraceRecord]:
+    def of_kinds(self, *kinds: Kind) -> Sequence[TraceRecord]:
         """Return the records of several kinds, oldest first."""
         return self.reading.of_kinds(kinds, self.n)
 
-    def last(self, kind: str, **about: Any) -> TraceRecord | None:
+    def last(self, kind: Kind, **about: Any) -> TraceRecord | None:
         """Return the newest of these records, or None."""
         told = self.reading.of_kind(kind, self.n)
         return next((record for record in reversed(told) if _fits(record, about)), None)
@@ -108,14 +109,10 @@ class Evidence:
     def frozen(self, task: str) -> TraceRecord | None:
         """Return the record of the fault that froze a task's worker, if it is still frozen."""
         worker = int(task.rpartition("/")[2])
-        told = [
-            each
-            for kind in (RecordKind.FREEZE_WORKER, RecordKind.THAW_WORKER)
-            for each in self.of_kind(kind, worker=worker)
-        ]
-        began = self.last(RecordKind.START_EPOCH)
+        told = [each for kind in (FREEZE_WORKER, THAW_WORKER) for each in self.of_kind(kind, worker=worker)]
+        began = self.last(StartEpoch)
         last = max(told, key=self.position, default=None)
-        if last is None or last.kind != RecordKind.FREEZE_WORKER:
+        if last is None or not last.is_a(FREEZE_WORKER):
             return None
         return None if began is not None and self.position(began) > self.position(last) else last
 
@@ -142,10 +139,10 @@ class Evidence:
         waiting: dict[tuple[str, int], list[TraceRecord]] = {}
         made: dict[str, TraceRecord] = {}
         for record in self.records:
-            if record.kind not in (RecordKind.ELEMENT_QUEUED, RecordKind.SEND_ELEMENT):
+            if not record.is_a(ElementQueued, SendElement):
                 continue
             queue = waiting.setdefault((record.id.partition("#")[0], record.data["channel"]), [])
-            if record.kind == RecordKind.ELEMENT_QUEUED:
+            if record.is_a(ElementQueued):
                 queue.append(record)
                 continue
             element = record.data["element"]
@@ -181,10 +178,10 @@ class Evidence:
 
     def timer(self, machine: str, name: str) -> TraceRecord | None:
         """Return the command that set a pending timer; None if it is not set."""
-        kinds = (RecordKind.SCHEDULE_TIMER, RecordKind.CANCEL_TIMER)
+        kinds = (ScheduleTimer, CancelTimer)
         told = (each for kind in kinds for each in self.of_kind(kind, machine=machine, timer=name))
         last = max(filter(self.is_present, told), key=self.position, default=None)
-        return None if last is None or last.kind != RecordKind.SCHEDULE_TIMER or self.answers(last) else last
+        return None if last is None or not last.is_a(ScheduleTimer) or self.answers(last) else last
 
     # --- who is who -----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.commands import InitializeLocation, StoreCheckpoint, WriteMetadata
+from kit.core.protocol.duties import Command
 from kit.core.trace.trace import TraceRecord
 from kit.machines.coordinator.checkpoint_state import CheckpointState
 from kit.run.captions import listed
@@ -43,12 +44,12 @@ _WAITS = {
     CheckpointState.WRITING: "until its _metadata is written",
     CheckpointState.STORING: "until it is stored",
 }
-_STEPS = {
-    CheckpointState.LOCATING: (LOCATION, RecordKind.INITIALIZE_LOCATION),
-    CheckpointState.COORDINATORS: (COORDINATOR, ""),
-    CheckpointState.HOOKS: (HOOK, ""),
-    CheckpointState.WRITING: (METADATA, RecordKind.WRITE_METADATA),
-    CheckpointState.STORING: (STORE, RecordKind.STORE_CHECKPOINT),
+_STEPS: dict[CheckpointState, tuple[str, type[Command] | None]] = {
+    CheckpointState.LOCATING: (LOCATION, InitializeLocation),
+    CheckpointState.COORDINATORS: (COORDINATOR, None),
+    CheckpointState.HOOKS: (HOOK, None),
+    CheckpointState.WRITING: (METADATA, WriteMetadata),
+    CheckpointState.STORING: (STORE, StoreCheckpoint),
 }
 """For each state, the step that a checkpoint waits for, and its command."""
 _PLACES = {QUEUED: "in its sender's queue", WIRE: "on its way", ARRIVED: "in the queue here", NOT_SENT: "not sent yet"}
@@ -62,7 +63,7 @@ def checkpoint(evidence: Evidence, life: CheckpointLife, names: Mapping[str, str
         return acknowledgements(evidence, tasks, len(life.of_kind(ACK)), life.checkpoint_id)
     if state is None or state not in _WAITS:
         return "for its number"
-    kind, command = _STEPS.get(state, ("", ""))
+    kind, command = _STEPS.get(state, ("", None))
     steps = life.open(kind)
     of = ", ".join(names.get(step.of, step.of[:8]) if kind == COORDINATOR else step.of for step in steps)
     says = _WAITS[state].format(of=of, s="s" * (len(steps) > 1))

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 
 from kit.core.protocol.elements import event_time_text
-from kit.core.protocol.notes import LateRows
+from kit.core.protocol.events import ElementReceived
+from kit.core.protocol.notes import LateRows, LateRowsDropped, RowsBehindWatermark
 from kit.core.protocol.tasks import vertex_of
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.stream.operators.windows.late_rows import late_rows_counted
@@ -24,7 +24,6 @@ from kit.why.fact import Fact, fact, some
 from kit.why.inquiry import Inquiry
 from kit.why.values import origin
 
-DROPPED, BEHIND = RecordKind.LATE_ROWS_DROPPED, RecordKind.ROWS_BEHIND_WATERMARK
 NO_LATE_ROWS = "no operator has dropped a row as late"
 _DATES_FROM_MS = 10**11
 """Event times from 1973 on are shown as dates; smaller ones are numbers of a lesson."""
@@ -33,7 +32,7 @@ _DATES_FROM_MS = 10**11
 def dropped(inquiry: Inquiry, tasks: Collection[str] = (), operator: str = "") -> Fact:
     """Explain the rows dropped by these tasks (by all if none is named) and by this operator (by any if it is "")."""
     evidence = inquiry.evidence
-    notes = [each for each in counts(evidence, DROPPED) if not tasks or each.machine in tasks]
+    notes = [each for each in counts(evidence, LateRowsDropped) if not tasks or each.machine in tasks]
     notes = [each for each in notes if not operator or each.note(LateRows).operator == operator]
     if not notes and not (tasks or operator):
         return Fact(NO_LATE_ROWS)
@@ -46,7 +45,7 @@ def dropped(inquiry: Inquiry, tasks: Collection[str] = (), operator: str = "") -
     return fact(f"{total} by {len(notes)} subtasks", *some(facts, "subtasks"))
 
 
-def counts(evidence: Evidence, kind: str) -> list[TraceRecord]:
+def counts(evidence: Evidence, kind: type[LateRows]) -> list[TraceRecord]:
     """Return the newest count of each task, operator and split in the present epoch, largest first."""
     newest: dict[tuple[str, str, str], TraceRecord] = {}
     for record in evidence.of_kind(kind):
@@ -63,7 +62,7 @@ def _dropped_by(evidence: Evidence, record: TraceRecord) -> Fact:
         f"{event_time(note.watermark_ms)}, had passed their time, by up to {duration(note.behind_ms)}"
     )
     before = upstream(evidence, task)
-    late_there = [_behind(each) for each in counts(evidence, BEHIND) if each.machine in before]
+    late_there = [_behind(each) for each in counts(evidence, RowsBehindWatermark) if each.machine in before]
     return fact(says, *_watermark(evidence, record), *some(late_there, "splits"), record=record)
 
 
@@ -99,7 +98,7 @@ def _watermark(evidence: Evidence, record: TraceRecord) -> Iterator[Fact]:
 
 def _advanced(evidence: Evidence, late: TraceRecord, channel: int, at_ms: int) -> Fact | None:
     """Return the read of a source that led to the watermark of a channel."""
-    for received in reversed(evidence.of_kind(RecordKind.ELEMENT_RECEIVED, channel=channel)):
+    for received in reversed(evidence.of_kind(ElementReceived, channel=channel)):
         element = received.data["element"]
         is_it = element.get("type") == "Watermark" and element["timestamp_ms"] == at_ms
         if is_it and evidence.position(received) < evidence.position(late):
@@ -111,9 +110,7 @@ def _row_origin(evidence: Evidence, late: TraceRecord) -> Fact | None:
     """Return the read of a source that led to the last late row."""
     turn = evidence.cause(late)
     received = None if turn is None else evidence.cause(turn)
-    is_row = (
-        received is not None and received.kind == RecordKind.ELEMENT_RECEIVED and "batch" in received.data["element"]
-    )
+    is_row = received is not None and received.is_a(ElementReceived) and "batch" in received.data["element"]
     return origin(evidence, received) if is_row and received is not None else None
 
 
@@ -143,7 +140,7 @@ def upstream(evidence: Evidence, *tasks: str) -> set[str]:
 
 def operators_that_dropped(evidence: Evidence) -> dict[str, str]:
     """Return the names of the operators that have dropped rows, by name and by uid."""
-    dropped_by = {each.note(LateRows).operator for each in counts(evidence, DROPPED)}
+    dropped_by = {each.note(LateRows).operator for each in counts(evidence, LateRowsDropped)}
     operators = () if evidence.stage is None else evidence.stage.operators
     uids = {each.uid: each.name for each in operators if each.uid and each.name in dropped_by}
     return uids | {name: name for name in dropped_by}

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from kit.core.protocol.notes import StateAssigned
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.commands import (
+    AllocateCheckpointId,
+    JobStatusChanged,
+    SetCheckpointIdCounter,
+    StartEpoch,
+    StopEpoch,
+)
+from kit.core.protocol.events import StartJob
+from kit.core.protocol.notes import CheckpointCompleted, StateAssigned
 from kit.core.trace.trace import TraceRecord
 from kit.machines.job.status import JobStatus
 from kit.run.durations import duration
@@ -13,7 +20,7 @@ from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import asked
 
 RESTART_TIMER = "restart"
-_OF_CHECKPOINTS = (RecordKind.ALLOCATE_CHECKPOINT_ID, RecordKind.SET_CHECKPOINT_ID_COUNTER)
+_OF_CHECKPOINTS = (AllocateCheckpointId, SetCheckpointIdCounter)
 _FAILED = (JobStatus.RESTARTING.name, JobStatus.FAILING.name, JobStatus.FAILED.name)
 
 
@@ -21,7 +28,7 @@ def job(inquiry: Inquiry) -> Fact:
     """Explain what the job waits for, or why it has ended."""
     evidence = inquiry.evidence
     status = evidence.moment.job
-    record = evidence.last(RecordKind.JOB_STATUS_CHANGED)
+    record = evidence.last(JobStatusChanged)
     if status in _FAILED:
         waits = [] if status == JobStatus.FAILED.name else _under_way(evidence)
         return fact(_said(evidence, record), *waits, _why_it_failed(inquiry), record=record)
@@ -41,9 +48,9 @@ def _under_way(evidence: Evidence) -> list[Fact]:
     waits = [
         asked(evidence, each)
         for each in evidence.under_way(JOB)
-        if each.checkpoint_id is None and each.kind not in _OF_CHECKPOINTS
+        if each.checkpoint_id is None and not each.is_a(*_OF_CHECKPOINTS)
     ]
-    leaving = evidence.last(RecordKind.STOP_EPOCH)
+    leaving = evidence.last(StopEpoch)
     if leaving is not None and not evidence.answers(leaving):
         waits.append(fact(f"the workers of epoch {leaving.data['epoch']} have not all left", record=leaving))
     timer = evidence.timer(JOB, RESTART_TIMER)
@@ -63,7 +70,7 @@ def _why_it_failed(inquiry: Inquiry) -> Fact:
     """Explain the first status after the last good one."""
     evidence = inquiry.evidence
     first = None
-    for record in reversed(evidence.of_kind(RecordKind.JOB_STATUS_CHANGED)):
+    for record in reversed(evidence.of_kind(JobStatusChanged)):
         if record.data["status"] not in _FAILED:
             break
         first = record
@@ -87,13 +94,13 @@ def _running(inquiry: Inquiry) -> tuple[Fact, ...]:
 def restart(inquiry: Inquiry, epoch: int) -> Fact:
     """Explain why an epoch started: the failure before it, and the state that it restored."""
     evidence = inquiry.evidence
-    began = evidence.last(RecordKind.START_EPOCH, epoch=epoch)
+    began = evidence.last(StartEpoch, epoch=epoch)
     if began is None:
         return fact(f"epoch {epoch} has not begun", inquiry.ask(Topic.JOB))
     then = inquiry.before(evidence.before(began))
     failed = [
         each
-        for each in evidence.of_kind(RecordKind.JOB_STATUS_CHANGED, status=JobStatus.RESTARTING.name)
+        for each in evidence.of_kind(JobStatusChanged, status=JobStatus.RESTARTING.name)
         if evidence.position(each) < evidence.position(began)
     ]
     causes = [_restored(inquiry, epoch, then)]
@@ -107,15 +114,15 @@ def restart(inquiry: Inquiry, epoch: int) -> Fact:
 def _restored(inquiry: Inquiry, epoch: int, then: Inquiry) -> Fact:
     """Explain which checkpoint the epoch's tasks restored."""
     evidence = inquiry.evidence
-    given = evidence.last(RecordKind.STATE_ASSIGNED, epoch=epoch)
+    given = evidence.last(StateAssigned, epoch=epoch)
     if given is None:
         later = _later_checkpoints(then, 0)
         says = f"epoch {epoch} began without state: no checkpoint was complete"
         return fact(says, *some(later, "checkpoints"))
     restored = given.checkpoint_id or 0
-    complete = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=restored)
+    complete = evidence.last(CheckpointCompleted, checkpoint_id=restored)
     if complete is None:
-        start = evidence.last(RecordKind.START_JOB)
+        start = evidence.last(StartJob)
         source = f"the job was started from the snapshot at {given.note(StateAssigned).path}"
         first = fact(
             source if start and start.data["restore_path"] else "an earlier driver had stored it", record=start

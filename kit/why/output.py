@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from kit.core.protocol.elements import MAX_WATERMARK_MS
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.events import EffectsCommitted, ElementReceived
+from kit.core.protocol.notes import LateRowsDropped
 from kit.core.trace.trace import TraceRecord
 from kit.machines.job.status import JobStatus
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, some
 from kit.why.inquiry import Inquiry, Topic
-from kit.why.late import DROPPED, counts, event_time, subtasks_of, upstream
+from kit.why.late import counts, event_time, subtasks_of, upstream
 from kit.why.values import origin
 
 KEYED = "hash"
@@ -25,7 +26,7 @@ def lacking(inquiry: Inquiry, sink: str = "") -> Fact:
     sinks = subtasks_of(evidence, sink) if sink else []
     before = upstream(evidence, *sinks) if sinks else set(evidence.moment.tasks)
     what = f"the output of {sink}" if sink else "the output"
-    dropped = tuple(sorted({note.machine for note in counts(evidence, DROPPED) if note.machine in before}))
+    dropped = tuple(sorted({note.machine for note in counts(evidence, LateRowsDropped) if note.machine in before}))
     late = [inquiry.ask(Topic.LATE, dropped)] if dropped else []
     facts = [*late, *_not_published(inquiry, before), *_held(evidence, before)]
     if not facts:
@@ -40,7 +41,7 @@ def _not_published(inquiry: Inquiry, before: Collection[str]) -> Iterator[Fact]:
     status = evidence.moment.job
     if status == JobStatus.FINISHED.name:
         return
-    published = [each for each in evidence.of_kind(RecordKind.EFFECTS_COMMITTED) if each.machine in before]
+    published = [each for each in evidence.of_kind(EffectsCommitted) if each.machine in before]
     last = published[-1] if published else None
     upto = "none has done so yet" if last is None else f"the last was checkpoint {last.data['checkpoint_id']}"
     says = f"a sink publishes its rows when a checkpoint that covers them completes, and {upto}"
@@ -75,7 +76,7 @@ def _waits_for_event_time(evidence: Evidence, task: str) -> Fact | None:
 
 def _watermark(evidence: Evidence, number: int) -> tuple[int, TraceRecord] | None:
     """Return the last watermark received on a channel, and its record."""
-    for received in reversed(evidence.of_kind(RecordKind.ELEMENT_RECEIVED, channel=number)):
+    for received in reversed(evidence.of_kind(ElementReceived, channel=number)):
         if received.data["element"].get("type") == "Watermark" and evidence.is_present(received):
             return int(received.data["element"]["timestamp_ms"]), received
     return None

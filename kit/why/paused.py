@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.core.protocol.notes import SplitsPaused
+from kit.core.protocol.messages import OperatorEventToCoordinator
+from kit.core.protocol.notes import SplitsPaused, SplitsResumed
 from kit.core.protocol.tasks import vertex_of
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.stream.operators.sources.split_alignment import REPORT_WATERMARK
 from kit.why.evidence import Evidence
@@ -22,9 +22,9 @@ from kit.why.late import event_time
 def paused(inquiry: Inquiry, task: str) -> Fact | None:
     """Explain a source that alignment pauses, or return None if it does not."""
     evidence = inquiry.evidence
-    told = (evidence.last(kind, machine=task) for kind in (RecordKind.SPLITS_PAUSED, RecordKind.SPLITS_RESUMED))
+    told = (evidence.last(kind, machine=task) for kind in (SplitsPaused, SplitsResumed))
     last = max((each for each in told if each is not None), key=evidence.position, default=None)
-    if last is None or last.kind != RecordKind.SPLITS_PAUSED or not evidence.is_present(last):
+    if last is None or not last.is_a(SplitsPaused) or not evidence.is_present(last):
         return None
     note = last.note(SplitsPaused)
     splits = [f"{split} at {event_time(at_ms)}" for split, at_ms in note.splits.items()]
@@ -53,7 +53,7 @@ def _reports(evidence: Evidence, task: str) -> list[TraceRecord]:
     """Return the last report of each reader of the task's source that takes part in the alignment."""
     newest = {
         each.machine: each
-        for each in evidence.of_kind(RecordKind.OPERATOR_EVENT_TO_COORDINATOR, role="command")
+        for each in evidence.of_kind(OperatorEventToCoordinator, role="command")
         if each.data["payload"].get("kind") == REPORT_WATERMARK
         and vertex_of(each.machine) == vertex_of(task)
         and evidence.is_present(each)

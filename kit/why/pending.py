@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from kit.core.protocol.notes import CheckpointPending, CoordinatorAcknowledged
+from kit.core.protocol.commands import (
+    AllocateCheckpointId,
+    CancelTimer,
+    DiscardState,
+    StoreCheckpoint,
+    WriteChannelStateFile,
+    WriteMetadata,
+)
+from kit.core.protocol.events import CheckpointOperatorCoordinator
+from kit.core.protocol.messages import AcknowledgeCheckpoint, TaskStateChanged
+from kit.core.protocol.notes import (
+    AllTasksRunning,
+    BarrierAligned,
+    CheckpointPending,
+    CheckpointTriggered,
+    CoordinatorAcknowledged,
+)
 from kit.core.protocol.tasks import split_task_name
-from kit.core.trace.record_kinds import RecordKind
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.machines.coordinator.ledger import timeout_timer
 from kit.machines.coordinator.periodic import PERIODIC_TIMER
@@ -37,10 +52,10 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
         return _of_another_run(evidence, checkpoint_id)
     if known.status in (COMPLETED, ABORTED):
         return inquiry.ask(Topic.ENDED, checkpoint_id)
-    began = evidence.last(RecordKind.CHECKPOINT_PENDING, checkpoint_id=checkpoint_id)
-    open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if each.kind != RecordKind.DISCARD_STATE]
+    began = evidence.last(CheckpointPending, checkpoint_id=checkpoint_id)
+    open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if not each.is_a(DiscardState)]
     waits = [asked(evidence, each) for each in open_work] + _coordinators(evidence, checkpoint_id)
-    if not waits and evidence.last(RecordKind.CHECKPOINT_TRIGGERED, checkpoint_id=checkpoint_id) is None:
+    if not waits and evidence.last(CheckpointTriggered, checkpoint_id=checkpoint_id) is None:
         waits = _not_triggered(inquiry, checkpoint_id)
     elif not open_work:
         waits += [inquiry.ask(Topic.ACK, task, checkpoint_id) for task in known.missing]
@@ -69,9 +84,9 @@ def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
     """Return the operator coordinators that were asked and have not answered yet."""
     given = {
         each.note(CoordinatorAcknowledged).operator_id
-        for each in evidence.of_kind(RecordKind.COORDINATOR_ACKNOWLEDGED, checkpoint_id=checkpoint_id)
+        for each in evidence.of_kind(CoordinatorAcknowledged, checkpoint_id=checkpoint_id)
     }
-    turns = evidence.of_kind(RecordKind.CHECKPOINT_OPERATOR_COORDINATOR, checkpoint_id=checkpoint_id)
+    turns = evidence.of_kind(CheckpointOperatorCoordinator, checkpoint_id=checkpoint_id)
     return [
         fact(f"the coordinator of operator {each.data['operator_id']} has not given its part", record=each)
         for each in turns
@@ -82,11 +97,11 @@ def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
 def _not_triggered(inquiry: Inquiry, checkpoint_id: int) -> list[Fact]:
     """Return why the sources were not triggered although everything else is ready: one is about to finish."""
     evidence = inquiry.evidence
-    began = evidence.last(RecordKind.CHECKPOINT_PENDING, checkpoint_id=checkpoint_id)
+    began = evidence.last(CheckpointPending, checkpoint_id=checkpoint_id)
     leaving = [
         task
         for task in ([] if began is None else began.note(CheckpointPending).trigger)
-        if evidence.last(RecordKind.TASK_STATE_CHANGED, machine=task, end_of_data=True) is not None
+        if evidence.last(TaskStateChanged, machine=task, end_of_data=True) is not None
     ]
     if not leaving:
         return [untold("why its sources have not been triggered")]
@@ -97,7 +112,7 @@ def _not_triggered(inquiry: Inquiry, checkpoint_id: int) -> list[Fact]:
 def _other_first(inquiry: Inquiry, checkpoint_id: int) -> Fact:
     """Explain that a fully acknowledged checkpoint waits for another, because checkpoints complete in order."""
     evidence = inquiry.evidence
-    for kind in (RecordKind.WRITE_METADATA, RecordKind.STORE_CHECKPOINT):
+    for kind in (WriteMetadata, StoreCheckpoint):
         for each in evidence.of_kind(kind):
             if each.checkpoint_id != checkpoint_id and not evidence.answers(each):
                 return fact(
@@ -114,7 +129,7 @@ def _other_first(inquiry: Inquiry, checkpoint_id: int) -> Fact:
 def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     """Explain why the coordinator has no acknowledgement of this task."""
     evidence = inquiry.evidence
-    heard = evidence.last(RecordKind.ACKNOWLEDGE_CHECKPOINT, role="event", checkpoint_id=checkpoint_id, task=task)
+    heard = evidence.last(AcknowledgeCheckpoint, role="event", checkpoint_id=checkpoint_id, task=task)
     if heard is not None:
         return fact(evidence.caption(heard), record=heard)
     waits = missing(evidence, task, checkpoint_id)
@@ -153,9 +168,7 @@ def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
     """Return what the file with in-flight data waits for; the tasks of a worker may share it."""
     evidence = inquiry.evidence
     slot = slot_name(split_task_name(task)[1])
-    files = [
-        each for each in evidence.under_way(slot, checkpoint_id) if each.kind == RecordKind.WRITE_CHANNEL_STATE_FILE
-    ]
+    files = [each for each in evidence.under_way(slot, checkpoint_id) if each.is_a(WriteChannelStateFile)]
     if files:
         return [asked(evidence, each) for each in files]
     held = [
@@ -194,9 +207,7 @@ def _before_its_snapshot(inquiry: Inquiry, waits: Missing) -> Fact:
     if not waits.barriers:
         return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
     is_aligning = evidence.moment.tasks[task].phases.get(checkpoint_id) == ALIGNING
-    first = (
-        evidence.last(RecordKind.BARRIER_ALIGNED, machine=task, checkpoint_id=checkpoint_id) if is_aligning else None
-    )
+    first = evidence.last(BarrierAligned, machine=task, checkpoint_id=checkpoint_id) if is_aligning else None
     (there, every), others = barriers_there(evidence, waits), named(each.source for each in waits.barriers)
     have = f"has {there} of its {every} barriers" if there or is_aligning else "has taken no barrier yet"
     says = f"{task} {have} of checkpoint {checkpoint_id}: missing are those of {others}"
@@ -215,7 +226,7 @@ def none_under_way(inquiry: Inquiry) -> Fact:
         return waits[0] if len(waits) == 1 else fact(f"{len(waits)} are pending", *some(waits, "checkpoints"))
     if evidence.moment.job != "RUNNING":
         return inquiry.ask(Topic.JOB)
-    open_work = [each for each in evidence.under_way(JOB) if each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID]
+    open_work = [each for each in evidence.under_way(JOB) if each.is_a(AllocateCheckpointId)]
     if open_work:
         return asked(evidence, open_work[0])
     timer = evidence.timer(JOB, PERIODIC_TIMER)
@@ -231,12 +242,12 @@ def none_under_way(inquiry: Inquiry) -> Fact:
 
 def _no_timer(inquiry: Inquiry) -> Fact:
     evidence = inquiry.evidence
-    running = evidence.last(RecordKind.ALL_TASKS_RUNNING, epoch=evidence.moment.epoch)
+    running = evidence.last(AllTasksRunning, epoch=evidence.moment.epoch)
     if running is None:
         waits = [task for task, known in evidence.moment.tasks.items() if known.state != "RUNNING"]
         says = f"not all tasks of epoch {evidence.moment.epoch} are running yet"
         return fact(says, *some([inquiry.ask(Topic.STATE, task) for task in waits], "tasks"))
-    last = [each for each in evidence.of_kind(RecordKind.CANCEL_TIMER, timer=PERIODIC_TIMER) if evidence.position(each)]
+    last = [each for each in evidence.of_kind(CancelTimer, timer=PERIODIC_TIMER) if evidence.position(each)]
     if last:
         event = evidence.cause(last[-1])
         ended = None if event is None else fact(evidence.caption(event), record=event)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.notes import CheckpointAborted, CheckpointCompleted
 from kit.run.checkpoint_path import PHASES, Path
 from kit.run.checkpoint_words import spans_of_task
 from kit.run.journeys import Journeys, journeys
@@ -71,7 +71,7 @@ class Waiting:
         evidence = Evidence(self._found.reading)
         if self._known.status == PENDING:
             return evidence
-        kind = RecordKind.CHECKPOINT_COMPLETED if self._known.status == COMPLETED else RecordKind.CHECKPOINT_ABORTED
+        kind = CheckpointCompleted if self._known.status == COMPLETED else CheckpointAborted
         ended = evidence.last(kind, checkpoint_id=self._known.checkpoint_id)
         return evidence if ended is None else evidence.before(ended)
 

@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from kit.core.protocol.notes import CheckpointCompleted, RequestFailed
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.commands import StartEpoch
+from kit.core.protocol.notes import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    RequestFailed,
+    RequestRefused,
+    TriggeringFailed,
+)
 from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.why import channels, ended, late, life, output, pending, requests, tasks, values
@@ -37,7 +43,7 @@ ANSWERS: dict[Topic, Answer] = {
     Topic.REQUEST: requests.request,
     Topic.REFUSAL: requests.refusal,
 }
-_REFUSED = (RecordKind.REQUEST_REFUSED, RecordKind.TRIGGERING_FAILED)
+_REFUSED = (RequestRefused, TriggeringFailed)
 _NUMBERED = {
     "checkpoint": re.compile(r"\b(?:checkpoint|savepoint|chk|barrier)[- ]?(\d+)"),
     "channel": re.compile(r"\bchannel (\d+)"),
@@ -198,26 +204,23 @@ def _about_checkpoint(evidence: Evidence, checkpoint_id: int) -> Question:
         return Topic.CHECKPOINT, (checkpoint_id,), f"Why is checkpoint {checkpoint_id} pending?"
     words = f"Why was checkpoint {checkpoint_id} aborted?"
     if known.status == "completed":
-        complete = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=checkpoint_id)
+        complete = evidence.last(CheckpointCompleted, checkpoint_id=checkpoint_id)
         took_ms = known.duration_ms if complete is None else complete.note(CheckpointCompleted).duration_ms
         words = f"Why did checkpoint {checkpoint_id} take {duration(took_ms)}?"
     return Topic.ENDED, (checkpoint_id,), words
 
 
 def _about_record(evidence: Evidence, record: TraceRecord) -> Question:
-    if record.kind in _REFUSED:
+    if record.is_a(*_REFUSED):
         return Topic.REFUSAL, (record.id,), f"Why was this refused: {record.note(RequestFailed).request}?"
-    if (
-        record.kind in (RecordKind.CHECKPOINT_ABORTED, RecordKind.CHECKPOINT_COMPLETED)
-        and record.checkpoint_id is not None
-    ):
+    if record.is_a(CheckpointAborted, CheckpointCompleted) and record.checkpoint_id is not None:
         return _about_checkpoint(evidence, record.checkpoint_id)
     return Topic.FAILURE, (record.id,), f"Why this: {evidence.caption(record)}?"
 
 
 def _about_job(evidence: Evidence, subject: Subject) -> Question:
     if subject.word == "refus":
-        refused = [record for kind in _REFUSED for record in evidence.of_kind(kind)]
+        refused = evidence.of_kinds(*_REFUSED)
         if not refused:
             raise WhyError("no request has been refused in this run")
         return _about_record(evidence, max(refused, key=evidence.position))
@@ -232,7 +235,7 @@ def _about_job(evidence: Evidence, subject: Subject) -> Question:
 def _check(evidence: Evidence, subject: Subject) -> None:
     """Raise WhyError for a subject that the run does not have."""
     checkpoints, tasks = evidence.moment.checkpoints, _tasks(evidence)
-    epochs = [record.data["epoch"] for record in evidence.of_kind(RecordKind.START_EPOCH)]
+    epochs = [record.data["epoch"] for record in evidence.of_kind(StartEpoch)]
     asked = {each.data["request_id"] for kind in requests.REQUESTS for each in evidence.of_kind(kind)}
     for what, named, known in (
         ("checkpoint", subject.checkpoint, list(checkpoints)),

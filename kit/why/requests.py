@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from kit.core.protocol.notes import RequestFailed, RequestNote, RequestQueued, RescalePhaseChanged
+from kit.core.protocol.commands import AllocateCheckpointId, CompleteRequest, DiscardState
+from kit.core.protocol.events import (
+    CheckpointIdAllocated,
+    RequestCheckpoint,
+    RequestRescale,
+    RequestSavepoint,
+    RequestStop,
+)
+from kit.core.protocol.notes import (
+    CheckpointCompleted,
+    CheckpointTriggered,
+    RequestFailed,
+    RequestNote,
+    RequestQueued,
+    RequestRefused,
+    RescalePhaseChanged,
+    TriggeringFailed,
+    TriggeringStarted,
+)
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.why.evidence import JOB, Evidence
@@ -13,10 +30,10 @@ from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import asked
 
 REQUESTS = (
-    RecordKind.REQUEST_CHECKPOINT,
-    RecordKind.REQUEST_SAVEPOINT,
-    RecordKind.REQUEST_STOP,
-    RecordKind.REQUEST_RESCALE,
+    RequestCheckpoint,
+    RequestSavepoint,
+    RequestStop,
+    RequestRescale,
 )
 _RESCALE = {
     "COOLDOWN": "the end of the cooldown: the job was deployed a moment ago",
@@ -31,20 +48,20 @@ _RESCALE = {
 def request(inquiry: Inquiry, number: int) -> Fact:
     """Explain the outcome of the request with this number."""
     evidence = inquiry.evidence
-    answer = evidence.last(RecordKind.COMPLETE_REQUEST, request_id=number)
+    answer = evidence.last(CompleteRequest, request_id=number)
     if answer is not None:
         return _answered(inquiry, number, answer)
     checkpoint_id = _checkpoint_of(evidence, number)
     if checkpoint_id is not None:
         return _stop(inquiry, number) or inquiry.ask(Topic.CHECKPOINT, checkpoint_id)
-    if evidence.last(RecordKind.REQUEST_RESCALE, request_id=number) is not None:
+    if evidence.last(RequestRescale, request_id=number) is not None:
         return _rescale(evidence, number)
-    started = _noted(evidence, RecordKind.TRIGGERING_STARTED, number)
+    started = _noted(evidence, TriggeringStarted, number)
     if started is not None:
-        waits = [each for each in evidence.under_way(JOB) if each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID]
+        waits = [each for each in evidence.under_way(JOB) if each.is_a(AllocateCheckpointId)]
         says = f"request {number} has begun and has no checkpoint id yet"
         return fact(says, *(asked(evidence, each) for each in waits), record=started)
-    queued = _noted(evidence, RecordKind.REQUEST_QUEUED, number)
+    queued = _noted(evidence, RequestQueued, number)
     if queued is not None:
         return fact(_queued_says(evidence, number, queued.note(RequestQueued)), *_ahead(inquiry, queued), record=queued)
     return untold(f"what became of request {number}")
@@ -52,7 +69,7 @@ def request(inquiry: Inquiry, number: int) -> Fact:
 
 def _rescale(evidence: Evidence, number: int) -> Fact:
     """Explain what a rescale waits for, such as a pending checkpoint."""
-    phases = evidence.of_kind(RecordKind.RESCALE_PHASE_CHANGED)
+    phases = evidence.of_kind(RescalePhaseChanged)
     if not phases:
         return untold(f"what became of request {number}")
     now = phases[-1]
@@ -72,11 +89,7 @@ def refusal(inquiry: Inquiry, record_id: str) -> Fact:
 
 def _answered(inquiry: Inquiry, number: int, answer: TraceRecord) -> Fact:
     evidence = inquiry.evidence
-    refused = [
-        each
-        for each in evidence.beside(answer)
-        if each.kind in (RecordKind.REQUEST_REFUSED, RecordKind.TRIGGERING_FAILED)
-    ]
+    refused = [each for each in evidence.beside(answer) if each.is_a(RequestRefused, TriggeringFailed)]
     mine = [each for each in refused if f"(request {number})" in each.note(RequestFailed).request]
     if mine:
         return inquiry.ask(Topic.REFUSAL, mine[-1].id)
@@ -87,7 +100,7 @@ def _answered(inquiry: Inquiry, number: int, answer: TraceRecord) -> Fact:
     return fact(says, below, record=answer)
 
 
-def _noted(evidence: Evidence, kind: str, number: int) -> TraceRecord | None:
+def _noted(evidence: Evidence, kind: type[RequestNote], number: int) -> TraceRecord | None:
     """Return the newest note of a kind about this request."""
     told = reversed(evidence.of_kind(kind))
     return next((each for each in told if each.note(RequestNote).request.endswith(f"(request {number})")), None)
@@ -95,20 +108,20 @@ def _noted(evidence: Evidence, kind: str, number: int) -> TraceRecord | None:
 
 def _checkpoint_of(evidence: Evidence, number: int) -> int | None:
     """Return the id that was allocated for the request."""
-    started = _noted(evidence, RecordKind.TRIGGERING_STARTED, number)
+    started = _noted(evidence, TriggeringStarted, number)
     if started is None:
         return None
     beside = list(evidence.beside(started))
     after = beside[beside.index(started) :]
-    wanted = next((each for each in after if each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID), None)
+    wanted = next((each for each in after if each.is_a(AllocateCheckpointId)), None)
     given = [] if wanted is None else evidence.answers(wanted)
-    return next((each.checkpoint_id for each in given if each.kind == RecordKind.CHECKPOINT_ID_ALLOCATED), None)
+    return next((each.checkpoint_id for each in given if each.is_a(CheckpointIdAllocated)), None)
 
 
 def _stop(inquiry: Inquiry, number: int) -> Fact | None:
     """Explain a request to stop, which is answered when the job has ended, not when its savepoint is complete."""
     evidence = inquiry.evidence
-    stop = evidence.last(RecordKind.REQUEST_STOP, request_id=number)
+    stop = evidence.last(RequestStop, request_id=number)
     checkpoint_id = _checkpoint_of(evidence, number)
     known = evidence.moment.checkpoints.get(checkpoint_id or -1)
     if stop is None or known is None or known.status != "completed":
@@ -129,8 +142,8 @@ def _in_the_way(evidence: Evidence, queued: RequestQueued) -> str:
     pending = evidence.moment.pending
     if len(pending) >= queued.at_most:
         return "pending"
-    triggered = {each.checkpoint_id for each in evidence.of_kind(RecordKind.CHECKPOINT_TRIGGERED)}
-    has_no_number = any(each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID for each in evidence.under_way(JOB))
+    triggered = {each.checkpoint_id for each in evidence.of_kind(CheckpointTriggered)}
+    has_no_number = any(each.is_a(AllocateCheckpointId) for each in evidence.under_way(JOB))
     if has_no_number or any(each.checkpoint_id not in triggered for each in pending):
         return "triggering"
     return "cleaning"
@@ -138,7 +151,7 @@ def _in_the_way(evidence: Evidence, queued: RequestQueued) -> str:
 
 def why_queued(evidence: Evidence, label: str) -> str:
     """Return the same in words, of the request with this label."""
-    record = evidence.last(RecordKind.REQUEST_QUEUED, request=label)
+    record = evidence.last(RequestQueued, request=label)
     if record is None:
         return ""
     queued = record.note(RequestQueued)
@@ -165,11 +178,9 @@ def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:
     """Return what must end before the next request can start."""
     evidence = inquiry.evidence
     facts = [inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id) for each in evidence.moment.pending]
-    facts += [
-        asked(evidence, each) for each in evidence.under_way(JOB) if each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID
-    ]
+    facts += [asked(evidence, each) for each in evidence.under_way(JOB) if each.is_a(AllocateCheckpointId)]
     if not facts and queued.data.get("cleaning"):
-        cleaning = [each for each in evidence.of_kind(RecordKind.DISCARD_STATE) if not evidence.answers(each)]
+        cleaning = [each for each in evidence.of_kind(DiscardState) if not evidence.answers(each)]
         facts = [fact(evidence.caption(each), record=each) for each in cleaning]
     return some(facts, "checkpoints")
 
@@ -178,7 +189,7 @@ def _grounds(inquiry: Inquiry, record: TraceRecord) -> list[Fact]:
     """Return the numbers behind a rejection, and the state of the tasks that it names; otherwise its cause."""
     evidence, reason = inquiry.evidence, record.note(RequestFailed).reason
     if reason == CheckpointFailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS.name:
-        complete = evidence.of_kind(RecordKind.CHECKPOINT_COMPLETED)
+        complete = evidence.of_kind(CheckpointCompleted)
         last = [each for each in complete if evidence.position(each) < evidence.position(record)][-1:]
         return [
             fact(f"{evidence.caption(each)}, {duration(record.at_ms - each.at_ms)} before", record=each)

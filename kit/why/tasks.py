@@ -9,9 +9,17 @@ These are the rules of `StreamTask.available`, evaluated on the trace alone.
 
 from __future__ import annotations
 
+from kit.core.protocol.commands import ReadSplit, ReadState, WriteSnapshot
+from kit.core.protocol.events import ProcessInput, SlotLost, TimerFired
+from kit.core.protocol.messages import (
+    DeployTask,
+    NotifyCheckpointComplete,
+    OperatorEventToCoordinator,
+    OperatorEventToTask,
+    TaskStateChanged,
+)
 from kit.core.protocol.notes import CheckpointPending
 from kit.core.protocol.properties import SavepointFormatType, SavepointType
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.machines.channel.result_partition import MAX_QUEUED_BUFFERS
 from kit.machines.task.source_loop import SOURCE_TIMER
@@ -77,7 +85,7 @@ def _may_be_next(evidence: Evidence, task: str, readable: list[int]) -> Fact:
         f"{contents(evidence.channel(number).arrived)} of {evidence.ends[number][0]}" for number in readable[:MOST]
     ]
     there = "; ".join([*parts, *([f"more of {len(readable) - MOST} others"] if len(readable) > MOST else [])])
-    last = evidence.last(RecordKind.PROCESS_INPUT, machine=task)
+    last = evidence.last(ProcessInput, machine=task)
     since = "" if last is None else f"; its last turn was {duration(evidence.at_ms - last.at_ms)} ago"
     says = f"{task} has something to take ({there}) and has not done so yet{since}"
     return fact(says, standing_still(evidence, task), record=last)
@@ -123,11 +131,11 @@ def _source(inquiry: Inquiry, task: str) -> Fact:
     waits = paused(inquiry, task)
     if waits is not None:
         return waits
-    read = evidence.last(RecordKind.READ_SPLIT, machine=task)
+    read = evidence.last(ReadSplit, machine=task)
     if read is not None and evidence.is_present(read) and not evidence.answers(read):
         return fact(f"{task} has asked for rows and does not have them yet", record=read)
-    request = evidence.last(RecordKind.OPERATOR_EVENT_TO_COORDINATOR, role="command", machine=task)
-    told = evidence.last(RecordKind.OPERATOR_EVENT_TO_TASK, role="event", machine=task)
+    request = evidence.last(OperatorEventToCoordinator, role="command", machine=task)
+    told = evidence.last(OperatorEventToTask, role="event", machine=task)
     if request is not None and (told is None or evidence.position(told) < evidence.position(request)):
         return _waits_for_split(evidence, task, request)
     return untold(f"{task} is running; what its source is at")
@@ -135,15 +143,15 @@ def _source(inquiry: Inquiry, task: str) -> Fact:
 
 def _is_idle(evidence: Evidence, task: str) -> bool:
     """Return True if a source may request rows: its last read has ended, or it had none."""
-    last = evidence.last(RecordKind.PROCESS_INPUT, machine=task)
+    last = evidence.last(ProcessInput, machine=task)
     if last is None or not evidence.is_present(last):
         return True
-    read = next((each for each in evidence.beside(last) if each.kind == RecordKind.READ_SPLIT), None)
+    read = next((each for each in evidence.beside(last) if each.is_a(ReadSplit)), None)
     if read is not None:
         return bool(evidence.answers(read))
     woken = [
-        *evidence.of_kind(RecordKind.OPERATOR_EVENT_TO_TASK, role="event", machine=task),
-        *evidence.of_kind(RecordKind.TIMER_FIRED, machine=task, timer=SOURCE_TIMER),
+        *evidence.of_kind(OperatorEventToTask, role="event", machine=task),
+        *evidence.of_kind(TimerFired, machine=task, timer=SOURCE_TIMER),
     ]
     return any(evidence.position(each) > evidence.position(last) for each in woken)
 
@@ -152,7 +160,7 @@ def _waits_for_split(evidence: Evidence, task: str, request: TraceRecord) -> Fac
     heard = next(iter(evidence.answers(request)), None)
     if heard is None:
         return sent(evidence, request, f"what {task} says to its operator coordinator, to get a split,")
-    given = [each for each in evidence.beside(heard) if each.kind == RecordKind.OPERATOR_EVENT_TO_TASK]
+    given = [each for each in evidence.beside(heard) if each.is_a(OperatorEventToTask)]
     if given:
         return sent(evidence, given[0], f"the split for {task}", task)
     return fact(f"the operator coordinator has no split for {task} at present", record=heard)
@@ -168,11 +176,9 @@ def state(inquiry: Inquiry, task: str) -> Fact:
     if known is None:
         return fact(f"{task} does not exist yet", inquiry.ask(Topic.JOB))
     if known.lost:
-        lost = [
-            each for each in evidence.of_kind(RecordKind.SLOT_LOST) if str(each.data["slot"]) == task.rpartition("/")[2]
-        ]
+        lost = [each for each in evidence.of_kind(SlotLost) if str(each.data["slot"]) == task.rpartition("/")[2]]
         return fact(f"{task} is gone: {known.error}", *_failed_by(inquiry, lost[-1:]))
-    changed = evidence.last(RecordKind.TASK_STATE_CHANGED, role="command", machine=task)
+    changed = evidence.last(TaskStateChanged, role="command", machine=task)
     if known.state == "FAILED":
         return fact(f"{task} has failed", *_failed_by(inquiry, [] if changed is None else [changed]))
     if known.state == "FINISHED":
@@ -191,10 +197,10 @@ def _failed_by(inquiry: Inquiry, records: list[TraceRecord]) -> list[Fact]:
 def _deploying(inquiry: Inquiry, task: str, known: TaskMoment) -> Fact:
     """Explain a task that is being deployed, or starts."""
     evidence = inquiry.evidence
-    deployed = evidence.last(RecordKind.DEPLOY_TASK, role="command", task=task, attempt=known.attempt)
+    deployed = evidence.last(DeployTask, role="command", task=task, attempt=known.attempt)
     if deployed is None or not evidence.answers(deployed):
         return fact(f"{task} is on its way to its worker", standing_still(evidence, task), record=deployed)
-    reading = [each for each in evidence.under_way(task) if each.kind == RecordKind.READ_STATE]
+    reading = [each for each in evidence.under_way(task) if each.is_a(ReadState)]
     if reading:
         restored = "" if known.restored is None else f" of checkpoint {known.restored}"
         says = f"{task} has been reading its state{restored} for {duration(evidence.at_ms - reading[0].at_ms)}"
@@ -211,14 +217,14 @@ def _end_of_data(evidence: Evidence, task: str) -> TraceRecord | None:
     """Return the record that a task has processed all its input, or has stopped at the savepoint of a stop. It then
     waits for its last checkpoint.
     """
-    told = evidence.last(RecordKind.TASK_STATE_CHANGED, role="command", machine=task, end_of_data=True)
+    told = evidence.last(TaskStateChanged, role="command", machine=task, end_of_data=True)
     if told is not None and evidence.is_present(told):
         return told
-    pending = reversed(evidence.of_kind(RecordKind.CHECKPOINT_PENDING))
+    pending = reversed(evidence.of_kind(CheckpointPending))
     stop = next((each for each in pending if each.note(CheckpointPending).snapshot in STOPS), None)
     if stop is None:
         return None
-    copied = evidence.last(RecordKind.WRITE_SNAPSHOT, machine=task, checkpoint_id=stop.checkpoint_id)
+    copied = evidence.last(WriteSnapshot, machine=task, checkpoint_id=stop.checkpoint_id)
     return copied if copied is not None and evidence.is_present(copied) else None
 
 
@@ -239,7 +245,7 @@ def end(inquiry: Inquiry, task: str) -> Fact:
         if any(item.kind == "buffer" for item in (*channel.queued, *channel.wire, *channel.arrived))
     ]
     last = [] if work else _last_checkpoint(inquiry, task, ended)
-    stopped = ended.kind == RecordKind.WRITE_SNAPSHOT
+    stopped = ended.is_a(WriteSnapshot)
     what = f"has stopped at savepoint {ended.checkpoint_id}" if stopped else "has processed all its input"
     says = f"{task} {what}, {duration(evidence.at_ms - ended.at_ms)} ago, and has not finished"
     return fact(says, *some([*last, *work, *untaken, *waits], "causes"), record=ended)
@@ -250,7 +256,7 @@ def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fa
     evidence = inquiry.evidence
     taken = [
         each
-        for each in evidence.of_kind(RecordKind.WRITE_SNAPSHOT, machine=task)
+        for each in evidence.of_kind(WriteSnapshot, machine=task)
         if evidence.is_present(each) and evidence.position(each) >= evidence.position(ended)
     ]
     if not taken:
@@ -258,7 +264,7 @@ def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fa
         pending = [inquiry.ask(Topic.ACK, task, each.checkpoint_id) for each in evidence.moment.pending]
         return [fact(says, *pending or [inquiry.ask(Topic.NEXT)])]
     checkpoint_id = taken[0].checkpoint_id
-    heard = evidence.last(RecordKind.NOTIFY_CHECKPOINT_COMPLETE, role="event", machine=task)
+    heard = evidence.last(NotifyCheckpointComplete, role="event", machine=task)
     if heard is not None and (heard.checkpoint_id or -1) >= (checkpoint_id or 0):
         return []
     says = f"{task} stays until it is notified that checkpoint {checkpoint_id} is complete"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.run.captions import lower_first
 from kit.run.durations import duration
+from kit.run.faults import DROP_MESSAGE
 from kit.run.moments.job_state import task_of
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact
@@ -19,7 +19,7 @@ def asked(evidence: Evidence, record: TraceRecord) -> Fact:
 
 def sent(evidence: Evidence, record: TraceRecord, what: str, receiver: str = JOB) -> Fact:
     """Return the fact about a message that has not arrived; `what` is the subject of the sentence."""
-    lost = any(each.kind == RecordKind.DROP_MESSAGE for each in evidence.faults(record))
+    lost = any(each.is_a(DROP_MESSAGE) for each in evidence.faults(record))
     under_way = f"has been under way for {duration(evidence.at_ms - record.at_ms)}"
     says = f"{what} {'was lost, and is not sent again' if lost else under_way}"
     return fact(says, *befell(evidence, record), standing_still(evidence, receiver), record=record)

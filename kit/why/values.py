@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kit.core.protocol.events import ElementReceived, ProcessInput, SplitRead
+from kit.core.protocol.messages import DeployTask
 from kit.core.protocol.notes import StateAssigned
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, some, untold
@@ -26,8 +27,8 @@ def state_of(inquiry: Inquiry, task: str) -> Fact:
 def beginning(evidence: Evidence, task: str) -> Fact:
     """Explain what a task restored at the beginning of the present epoch."""
     epoch = evidence.moment.epoch
-    deployed = evidence.last(RecordKind.DEPLOY_TASK, role="command", task=task, attempt=epoch)
-    given = evidence.last(RecordKind.STATE_ASSIGNED, epoch=epoch)
+    deployed = evidence.last(DeployTask, role="command", task=task, attempt=epoch)
+    given = evidence.last(StateAssigned, epoch=epoch)
     if given is None:
         return fact(f"{task} began epoch {epoch} without state", record=deployed)
     rows = [row for row in given.note(StateAssigned).assignments if row.get("task") == task]
@@ -42,9 +43,9 @@ def _taken(evidence: Evidence, task: str) -> list[Fact]:
         return [untold(f"what {task} has taken since then")]
     rows: Counter[int] = Counter()
     newest: dict[int, TraceRecord] = {}
-    for turn in evidence.of_kind(RecordKind.PROCESS_INPUT, machine=task):
+    for turn in evidence.of_kind(ProcessInput, machine=task):
         received = evidence.cause(turn)
-        if received is None or received.kind != RecordKind.ELEMENT_RECEIVED or not evidence.is_present(turn):
+        if received is None or not received.is_a(ElementReceived) or not evidence.is_present(turn):
             continue
         batch = received.data["element"].get("batch")
         if batch is not None:
@@ -61,7 +62,7 @@ def _taken(evidence: Evidence, task: str) -> list[Fact]:
 def origin(evidence: Evidence, received: TraceRecord) -> Fact | None:
     """Return the read of a source that led to an element; None if no read did."""
     at: TraceRecord | None = received
-    while at is not None and at.kind != RecordKind.SPLIT_READ:
+    while at is not None and not at.is_a(SplitRead):
         at = evidence.cause(evidence.made(at))
     if at is None:
         return None

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.commands import WriteSnapshot
+from kit.core.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, TriggerTaskCheckpoint
 from kit.core.trace.trace import TraceRecord
 from kit.run.moments.job_state import (
     ABORTED,
@@ -79,13 +80,13 @@ def missing(evidence: Evidence, task: str, checkpoint_id: int) -> Missing:
         return Missing(task, checkpoint_id, GONE)
     phase = known.phases.get(checkpoint_id)
     if phase in ANSWERED:
-        kind = RecordKind.DECLINE_CHECKPOINT if phase == DECLINED else RecordKind.ACKNOWLEDGE_CHECKPOINT
+        kind = DeclineCheckpoint if phase == DECLINED else AcknowledgeCheckpoint
         told = evidence.last(kind, role="command", checkpoint_id=checkpoint_id, machine=task)
         return Missing(task, checkpoint_id, str(phase), record=told)
     if phase == ABORTED:
         return Missing(task, checkpoint_id, ABORTED)
     if phase in (WRITING, CAPTURING):
-        copied = evidence.last(RecordKind.WRITE_SNAPSHOT, machine=task, checkpoint_id=checkpoint_id)
+        copied = evidence.last(WriteSnapshot, machine=task, checkpoint_id=checkpoint_id)
         is_written = copied is None or bool(evidence.answers(copied))
         barriers = _barriers(evidence, awaited(evidence, task, checkpoint_id), checkpoint_id)
         return Missing(task, checkpoint_id, CAPTURING if is_written else WRITING, barriers, copied)
@@ -115,7 +116,7 @@ def is_triggered(evidence: Evidence, task: str, checkpoint_id: int) -> bool:
 
 def trigger_of(evidence: Evidence, task: str, checkpoint_id: int) -> TraceRecord | None:
     """Return the JobMaster's message that triggers a checkpoint at a task, or None."""
-    return evidence.last(RecordKind.TRIGGER_TASK_CHECKPOINT, role="command", checkpoint_id=checkpoint_id, task=task)
+    return evidence.last(TriggerTaskCheckpoint, role="command", checkpoint_id=checkpoint_id, task=task)
 
 
 def is_under_way(evidence: Evidence, record: TraceRecord) -> bool:

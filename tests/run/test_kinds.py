@@ -11,9 +11,9 @@ import pytest
 
 from kit.core.protocol import commands, elements, events, messages, notes
 from kit.core.protocol.words import Word
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.faults.faults import FAULTS
+from kit.run import faults
 from kit.run.captions import caption_of
 from kit.run.element_kinds import ELEMENTS
 from kit.run.kinds import KINDS, MAIN, MILESTONE, ROLES, kind_of
@@ -67,17 +67,13 @@ def test_a_fault_is_told_by_the_sentence_in_its_record(name: str) -> None:
     assert kind_of(record).level == MAIN
 
 
-def test_a_kind_that_code_looks_for_exists() -> None:
-    assert {kind.value for kind in RecordKind} <= {*KINDS, *FAULTS}
-    assert [kind for kind in RecordKind if kind.name != re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.value).upper()] == []
+def test_a_fault_that_readers_know_exists() -> None:
+    names = {value for name, value in vars(faults).items() if name.isupper()}
+    assert len(names) == 3
+    assert names <= set(FAULTS)
 
 
-def test_each_constant_of_a_kind_is_used() -> None:
-    used = {name for path in shipped() for name in re.findall(r"RecordKind\.([A-Z_]+)", read(path))}
-    assert {kind.name for kind in RecordKind} == used
-
-
-def test_answers_and_what_reads_a_run_name_a_kind_by_its_constant() -> None:
+def test_answers_and_what_reads_a_run_name_a_kind_by_its_class() -> None:
     reading = [path for path in shipped() if path.startswith(("kit/why", "kit/run")) and "kinds.py" not in path]
     assert len(reading) > 30
     assert [(path, text) for path in reading for text in strings(path) if text in set(KINDS)] == []
@@ -100,9 +96,8 @@ READERS = frozenset(
     {
         "kit/draw/views/at_risk.py",
         "kit/snapshots/source.py",
-        "widgets/explorer/controls.py",
+        "widgets/runs/targets.py",
         "widgets/runs/details.py",
-        "widgets/panels/rescale_panel.py",
         "widgets/panels/run_settings.py",
     }
 )

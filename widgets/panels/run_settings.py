@@ -13,7 +13,7 @@ from typing import Any
 
 import ipywidgets
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.notes import CheckpointCompleted
 from kit.hosts.lab import Adversarial, Fair, First, Lab, ready_job
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, default_settings
@@ -285,7 +285,7 @@ def snapshots_of(lab: Lab) -> dict[str, tuple[str, int]]:
     there = {int(row.id): row for row in table.itertuples() if f"{row.path}/_metadata" in lab.look.files.contents}
     found = {}
     for number, record in enumerate(lab.trace if there else ()):
-        row = there.get(record.checkpoint_id or 0) if record.kind == RecordKind.CHECKPOINT_COMPLETED else None
+        row = there.get(record.checkpoint_id or 0) if record.is_a(CheckpointCompleted) else None
         if row is not None:
             label = f"{row.kind.lower()} {row.id}, complete at {duration(record.at_ms)}"
             found[row.path] = label, max(1, lab.past.position_of(number + 1))

@@ -52,8 +52,20 @@ ROWS_SHOWN = 20
 """The number of records of a trace that a notebook shows."""
 LONGEST_DATA = 100
 
+Kind = type[Word] | str
+"""A kind of records: the class of a message, event, command or note, or its name. A fault has only a name here."""
 Found = TypeVar("Found")
 OfNote = TypeVar("OfNote", bound=Note)
+
+
+def kind_name(kind: Kind) -> str:
+    """Return the `kind` of these records."""
+    return kind if isinstance(kind, str) else kind.__name__
+
+
+def kind_names(*kinds: Kind) -> frozenset[str]:
+    """Return the `kind` of each of these records."""
+    return frozenset(map(kind_name, kinds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,10 @@ class TraceRecord:
     def __repr__(self) -> str:
         checkpoint = "" if self.checkpoint_id is None else f" chk-{self.checkpoint_id}"
         return f"{self.at_ms} ms {self.machine} {self.kind}{checkpoint}"
+
+    def is_a(self, *kinds: Kind) -> bool:
+        """Return True if this is a record of one of these kinds."""
+        return any(self.kind == kind_name(kind) for kind in kinds)
 
     def note(self, kind: type[OfNote]) -> OfNote:
         """Return the note that this is the record of. Raises ValueError if the record lacks a field of `kind`."""

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kit.core.protocol.commands import GrantCredit
 from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
 from kit.core.protocol.notes import AlignmentTimedOut, BarrierNote
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.trace.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import every_schedule, killed, letters, walked
 from kit.course.classroom.searching import orders, searched
@@ -212,7 +212,7 @@ class _Overrun:
         new = lab.trace[self._seen :]
         self._seen = len(lab.trace)
         for record in new:
-            number = record.data["channel"] if record.kind == RecordKind.GRANT_CREDIT else None
+            number = record.data["channel"] if record.is_a(GrantCredit) else None
             checkpoint_id, source = self.came.get(number, (0, "")) if number is not None else (0, "")
             if checkpoint_id and (checkpoint_id, number) not in self.taken:
                 raise NotYet(

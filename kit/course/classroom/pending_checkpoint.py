@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.messages import AcknowledgeCheckpoint
+from kit.core.protocol.notes import CheckpointCompleted
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import compared, letters, output, walked
 from kit.course.classroom.searching import orders, searched
@@ -169,9 +170,9 @@ class _Disturbed:
     def __call__(self, lab: Lab) -> None:
         new, self._seen = lab.trace[self._seen :], len(lab.trace)
         for record in new:
-            if record.kind == RecordKind.ACKNOWLEDGE_CHECKPOINT and record.machine != "job":
+            if record.is_a(AcknowledgeCheckpoint) and record.machine != "job":
                 lab.faults.duplicate(f"AcknowledgeCheckpoint of chk-{record.checkpoint_id} from {record.machine}")
                 self.twice += 1
-            if record.kind == RecordKind.CHECKPOINT_COMPLETED and not self._killed:
+            if record.is_a(CheckpointCompleted) and not self._killed:
                 self._killed = True
                 lab.faults.kill(0)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kit.core.protocol.notes import CheckpointCompleted
 from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.core.trace.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import letters, walked
 from kit.course.classroom.searching import orders, searched
@@ -215,7 +215,7 @@ def runs_a_job(decider: Decider) -> str:
     for seed in seeds:
         lab = Lab(letters(interval_ms=10, min_pause_ms=20), parts=Parts(request_decider=decider), seed=seed)
         walked(lab, _one_at_a_time)
-        completed = sum(record.kind == RecordKind.CHECKPOINT_COMPLETED for record in lab.trace)
+        completed = sum(record.is_a(CheckpointCompleted) for record in lab.trace)
         if completed < 2:
             raise NotYet(f"The job has ended and {completed} checkpoints have completed: the queue stands still.", lab)
     return f"{together}; a job in {len(seeds)} orders: never two pending, and checkpoints go on"

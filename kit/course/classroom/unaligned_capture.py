@@ -20,9 +20,9 @@ from kit.core.protocol.elements import (
     EndOfData,
     Watermark,
 )
+from kit.core.protocol.messages import DeployTask, SubmitChannelState
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.state.handles import InputChannelInfo, ResultSubpartitionInfo
-from kit.core.trace.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import killed, letters
 from kit.course.classroom.searching import orders, searched
@@ -268,11 +268,11 @@ def restored(lab: Lab) -> tuple[int, int]:
     checkpoint_id = next(
         each.data["restore"]["checkpoint_id"]
         for each in lab.trace
-        if each.kind == RecordKind.DEPLOY_TASK and each.data.get("restore")
+        if each.is_a(DeployTask) and each.data.get("restore")
     )
     counts = {"WriteInputRequest": 0, "WriteOutputRequest": 0}
     for each in lab.trace:
-        if each.kind == RecordKind.SUBMIT_CHANNEL_STATE and each.checkpoint_id == checkpoint_id:
+        if each.is_a(SubmitChannelState) and each.checkpoint_id == checkpoint_id:
             request = each.data["request"]
             if request["type"] in counts:
                 counts[request["type"]] += request["elements"]

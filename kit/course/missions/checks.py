@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.messages import AcknowledgeCheckpoint, NotifyCheckpointComplete
+from kit.core.protocol.notes import CheckpointAborted
+from kit.core.protocol.words import Word
 from kit.course.missions.mission import Verdict
 from kit.hosts.lab import Lab
+from kit.run.faults import DROP_MESSAGE
 from kit.run.moments.job_state import ABORTED, COMPLETED, PENDING
 from kit.run.reason_words import ended_because
 from kit.stream.operators.sources.source_spec import SourceSpec
@@ -15,7 +18,6 @@ Check = Callable[[Lab], Verdict]
 EXPIRED = "CHECKPOINT_EXPIRED"
 FAILOVER = "JOB_FAILOVER_REGION"
 NOT_WRITTEN = "CHECKPOINT_ASYNC_EXCEPTION"
-LOST = "DropMessage"
 
 
 def all_of(*checks: Check) -> Check:
@@ -65,11 +67,11 @@ def later_completed(lab: Lab) -> Verdict:
     return Verdict(True, f"Checkpoint {later[0]} is complete, although checkpoint {lost} was aborted.")
 
 
-def message_lost(kind: RecordKind, words: str) -> Check:
+def message_lost(kind: type[Word], words: str) -> Check:
     """Return a check that a message of this kind was lost."""
 
     def check(lab: Lab) -> Verdict:
-        lost = any(each.kind == LOST and each.data["message"] == kind for each in lab.trace)
+        lost = any(each.is_a(DROP_MESSAGE) and each.data["message"] == kind.__name__ for each in lab.trace)
         return Verdict(lost, f"{words} was lost." if lost else f"{words} has not been lost yet.")
 
     return check
@@ -131,11 +133,11 @@ def late_acknowledgement(lab: Lab) -> Verdict:
     """Check that an acknowledgement arrived after its checkpoint had ended."""
     ended: set[int | None] = set()
     for record in lab.trace:
-        if record.kind == RecordKind.CHECKPOINT_ABORTED:
+        if record.is_a(CheckpointAborted):
             ended.add(record.checkpoint_id)
         elif (
             record.checkpoint_id in ended
-            and record.kind == RecordKind.ACKNOWLEDGE_CHECKPOINT
+            and record.is_a(AcknowledgeCheckpoint)
             and (record.machine, record.role) == ("job", "event")
         ):
             return Verdict(True, f"An acknowledgement arrived after checkpoint {record.checkpoint_id} had expired.")
@@ -146,7 +148,7 @@ def published_later(lab: Lab) -> Verdict:
     """Check that a task which missed a notification published its output with a later checkpoint."""
     tasks = lab.moment().tasks
     for record in lab.trace:
-        if record.kind != LOST or record.data["message"] != RecordKind.NOTIFY_CHECKPOINT_COMPLETE:
+        if not record.is_a(DROP_MESSAGE) or record.data["message"] != NotifyCheckpointComplete.__name__:
             continue
         task = tasks.get(record.data["receiver"])
         if task is not None and (task.published or 0) > (record.checkpoint_id or 0):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.messages import AcknowledgeCheckpoint, NotifyCheckpointComplete
 from kit.course.missions.checks import (
     EXPIRED,
     FAILOVER,
@@ -75,7 +75,7 @@ _ALL = (
         "Lose an acknowledgement, and nothing else",
         "Lose the acknowledgement of one task. Then run the job to its end, and show that no record is missing.",
         "keyed-sum",
-        all_of(message_lost(RecordKind.ACKNOWLEDGE_CHECKPOINT, "An acknowledgement"), every_record_once),
+        all_of(message_lost(AcknowledgeCheckpoint, "An acknowledgement"), every_record_once),
         (
             "Run until an acknowledgement is in flight, and click its badge on the stage.",
             "The checkpoint expires. The job continues, because a checkpoint only copies the state.",
@@ -180,7 +180,7 @@ _ALL = (
         "Lose the news of a complete checkpoint",
         "A sink publishes when it learns that a checkpoint is complete. Let it miss the news once, and publish later.",
         "keyed-sum",
-        all_of(message_lost(RecordKind.NOTIFY_CHECKPOINT_COMPLETE, "A notification"), published_later),
+        all_of(message_lost(NotifyCheckpointComplete, "A notification"), published_later),
         (
             "Run until checkpoint 1 is complete. The notifications are in flight at this very moment.",
             "Lose the one to sums/1, which has a sink. What it has staged is published with the next checkpoint.",

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from kit.core.markup import Markup, element, table
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.messages import AcknowledgeCheckpoint
 from kit.core.trace.trace import TraceRecord, led_by
 from kit.draw.charts.round_numbers import round_step
 from kit.draw.graphs import text_width
@@ -189,7 +189,7 @@ def _compared(name: str, run: Run) -> Compared:
         moment = advance(moment, record, led_by(record.cause, seen.get))
         seen[record.id] = record
         watch.look(moment, record)
-        if record.kind == RecordKind.ACKNOWLEDGE_CHECKPOINT and record.role == "command":
+        if record.is_a(AcknowledgeCheckpoint) and record.role == "command":
             _keep(kept, record)
         if moment.job in ("RESTARTING", "FAILING", "FAILED") and was == "RUNNING":
             failures.append(moment.elapsed_ms)

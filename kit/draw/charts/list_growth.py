@@ -18,7 +18,8 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.messages import AcknowledgeCheckpoint
+from kit.core.protocol.notes import CheckpointRestored
 from kit.draw.picture import Svg
 from kit.draw.stage.scene import fit
 from kit.draw.svg import asset
@@ -42,9 +43,9 @@ def _rows(name: str, run: Any) -> Iterator[tuple[Any, ...]]:
     """Return a row for each list state in each subtask's acknowledgement."""
     restores = 0
     for record in run_of(run).trace:
-        if record.kind == RecordKind.CHECKPOINT_RESTORED:
+        if record.is_a(CheckpointRestored):
             restores += 1
-        if record.kind != RecordKind.ACKNOWLEDGE_CHECKPOINT or record.role != "command":
+        if not record.is_a(AcknowledgeCheckpoint) or record.role != "command":
             continue
         for operator in ((record.data.get("state") or {}).get("subtask_states") or {}).values():
             for handle in operator.get("managed_operator_state", ()):

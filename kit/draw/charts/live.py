@@ -16,8 +16,8 @@ from typing import Any
 import pandas as pd
 
 from kit.core.markup import Markup, cells, element, table
+from kit.core.protocol.notes import CheckpointCompleted, CheckpointTriggered
 from kit.core.protocol.tasks import vertex_of
-from kit.core.trace.record_kinds import RecordKind
 from kit.draw.stage.scene import colour
 from kit.draw.svg import asset
 from kit.draw.views.phase_rows import STYLE as PHASE_STYLE
@@ -32,7 +32,7 @@ from kit.stream.operators.windows.late_rows import late_rows_counted
 
 STORY, HISTORY = 12, 8
 """The number of milestones and of checkpoints that are listed."""
-LISTED = (RecordKind.CHECKPOINT_TRIGGERED, RecordKind.CHECKPOINT_COMPLETED)
+LISTED = (CheckpointTriggered, CheckpointCompleted)
 """Milestones left out because the list of checkpoints has them; at one a second they would hide all others."""
 PARTS = ("busy", "backpressured", "idle")
 MOST_SUBTASKS = 64
@@ -53,7 +53,7 @@ class Story:
         self._taken += len(news)
         ends = stages[-1].ends() if (stages := job.look.stages) else {}
         for record in news:
-            if level_of(record) >= MILESTONE and record.kind not in LISTED:
+            if level_of(record) >= MILESTONE and not record.is_a(*LISTED):
                 self._told.appendleft((record.at_ms, caption_of(record, ends)))
         return tuple(self._told)
 

@@ -17,7 +17,9 @@ from typing import Any
 import pandas as pd
 
 from kit.core.markup import Markup
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.commands import GrantCredit, WriteSnapshot
+from kit.core.protocol.events import ElementReceived, SplitRead
+from kit.core.protocol.messages import DeployTask
 from kit.core.trace.trace import TraceRecord
 from kit.draw import shapes
 from kit.draw.graphs import text_width
@@ -215,25 +217,25 @@ def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
             each.taken = each.read = None
     waiting: dict[int, deque[int]] = defaultdict(deque)
     own = _of_epoch(subject)
-    is_here = any(record.kind == RecordKind.WRITE_SNAPSHOT and record.checkpoint_id == checkpoint for record in own)
+    is_here = any(record.is_a(WriteSnapshot) and record.checkpoint_id == checkpoint for record in own)
     behind = set() if is_here else set(found)
     for record in own:
         task = task_of(record)
         if task not in found:
             continue
-        if record.kind == RecordKind.WRITE_SNAPSHOT and record.checkpoint_id == checkpoint:
+        if record.is_a(WriteSnapshot) and record.checkpoint_id == checkpoint:
             behind.add(task)
-        elif record.kind == RecordKind.ELEMENT_RECEIVED:
+        elif record.is_a(ElementReceived):
             element = record.data["element"]
             if element["type"] == "Buffer":
                 waiting[record.data["channel"]].append(element["batch"]["rows"])
             elif element["type"] == "RecordFragment":  # the last fragment completes a record
                 waiting[record.data["channel"]].append(int(element["last"]))
-        elif record.kind == RecordKind.GRANT_CREDIT and record.role == "command" and waiting[record.data["channel"]]:
+        elif record.is_a(GrantCredit) and record.role == "command" and waiting[record.data["channel"]]:
             rows = waiting[record.data["channel"]].popleft()
             if task in behind:
                 found[task].taken = (found[task].taken or 0) + rows
-        elif record.kind == RecordKind.SPLIT_READ and record.role == "event" and task in behind:
+        elif record.is_a(SplitRead) and record.role == "event" and task in behind:
             found[task].read = (found[task].read or 0) + (record.data.get("batch") or {}).get("rows", 0)
     return found
 
@@ -242,7 +244,7 @@ def _of_epoch(subject: Subject) -> list[TraceRecord]:
     """Return the records since the present epoch was deployed."""
     trace, epoch = subject.trace, subject.moment.epoch
     for position, record in enumerate(trace):
-        if record.kind == RecordKind.DEPLOY_TASK and record.data.get("attempt") == epoch:
+        if record.is_a(DeployTask) and record.data.get("attempt") == epoch:
             return list(trace.since(position))
     return list(trace)
 

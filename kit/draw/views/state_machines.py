@@ -16,8 +16,11 @@ from typing import Any
 import pandas as pd
 
 from kit.core.protocol import tasks
+from kit.core.protocol.commands import JobStatusChanged, StartEpoch, StopEpoch, WriteSnapshot
+from kit.core.protocol.events import StartJob
+from kit.core.protocol.messages import DeclineCheckpoint, TriggerTaskCheckpoint
+from kit.core.protocol.notes import AlignmentTimedOut, BarrierAligned, BarrierCounted, BarrierPrioritized, EndCounted
 from kit.core.protocol.transitions import Transitions, label
-from kit.core.trace.record_kinds import RecordKind
 from kit.draw.graphs import Edge, Graph, Node
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
@@ -180,7 +183,7 @@ def state_machines(
 
 def stage_of(subject: Subject, evidence: Evidence) -> Stage:
     """Return the stage of the epoch that ran then."""
-    started = evidence.last(RecordKind.START_EPOCH)
+    started = evidence.last(StartEpoch)
     return stage_for(subject.whole.stages, 1 if started is None else started.data["epoch"])
 
 
@@ -226,21 +229,19 @@ def _where(states: Mapping[str, str]) -> dict[str, str]:
 def phase_of(evidence: Evidence) -> Phase:
     """Return the phase of the job's life, which is finer than the status shown to users."""
     phase = Phase.STARTING
-    for record in evidence.of_kinds(
-        RecordKind.START_JOB, RecordKind.START_EPOCH, RecordKind.JOB_STATUS_CHANGED, RecordKind.STOP_EPOCH
-    ):
+    for record in evidence.of_kinds(StartJob, StartEpoch, JobStatusChanged, StopEpoch):
         match record.kind, record.role:
-            case RecordKind.START_JOB, "event":
+            case StartJob.__name__, "event":
                 phase = Phase.STARTING
-            case RecordKind.START_EPOCH, "command":
+            case StartEpoch.__name__, "command":
                 phase = Phase.RUNNING
-            case RecordKind.JOB_STATUS_CHANGED, "command":
+            case JobStatusChanged.__name__, "command":
                 name = str(record.data["status"])
                 if name != "RUNNING":
                     phase = Phase.__members__.get(name, phase)
                 elif phase in (Phase.STARTING, Phase.RESTARTING):
                     phase = Phase.RESTORING
-            case RecordKind.STOP_EPOCH, "command" if phase is Phase.RUNNING:
+            case StopEpoch.__name__, "command" if phase is Phase.RUNNING:
                 phase = Phase.FINISHING
     return phase
 
@@ -251,7 +252,7 @@ def phase_of(evidence: Evidence) -> Phase:
 def handler_kind(evidence: Evidence) -> str:
     """Return the kind of barrier handler of the job's tasks, according to its checkpoints; "" before the first."""
     found = ""
-    for record in evidence.of_kind(RecordKind.TRIGGER_TASK_CHECKPOINT, role="command"):
+    for record in evidence.of_kind(TriggerTaskCheckpoint, role="command"):
         options = record.data["options"]
         if options["alignment"] == "AT_LEAST_ONCE":
             return COUNTING
@@ -295,38 +296,34 @@ def _collecting(evidence: Evidence) -> tuple[set[str], set[str]]:
     awaiting: dict[str, int | None] = {}
     overtaking: set[str] = set()
     for record in evidence.of_kinds(*_OF_HANDLERS):
-        task, kind = record.machine, record.kind
-        if kind == RecordKind.START_EPOCH:
+        task = record.machine
+        if record.is_a(StartEpoch):
             awaiting, overtaking = {}, set()
-        elif kind in (RecordKind.BARRIER_ALIGNED, RecordKind.BARRIER_COUNTED, RecordKind.END_COUNTED):
+        elif record.is_a(BarrierAligned, BarrierCounted, EndCounted):
             before, now = awaiting.get(task), record.checkpoint_id if awaits(record) else None
             if now is None or before not in (None, now):
                 overtaking.discard(task)
             awaiting[task] = now
-        elif kind in (RecordKind.ALIGNMENT_TIMED_OUT, RecordKind.BARRIER_PRIORITIZED):
+        elif record.is_a(AlignmentTimedOut, BarrierPrioritized):
             overtaking.add(task)
-        elif kind == RecordKind.WRITE_SNAPSHOT:
+        elif record.is_a(WriteSnapshot):
             if awaiting.get(task) == record.checkpoint_id:
                 overtaking.add(task)
-        elif (
-            kind == RecordKind.DECLINE_CHECKPOINT
-            and record.role == "command"
-            and record.data["reason"] in _BY_THE_HANDLER
-        ):
+        elif record.is_a(DeclineCheckpoint) and record.role == "command" and record.data["reason"] in _BY_THE_HANDLER:
             overtaking.discard(task)
             awaiting[task] = None
     return {task for task, number in awaiting.items() if number is not None}, overtaking
 
 
 _OF_HANDLERS = (
-    RecordKind.START_EPOCH,
-    RecordKind.BARRIER_ALIGNED,
-    RecordKind.BARRIER_COUNTED,
-    RecordKind.END_COUNTED,
-    RecordKind.ALIGNMENT_TIMED_OUT,
-    RecordKind.BARRIER_PRIORITIZED,
-    RecordKind.WRITE_SNAPSHOT,
-    RecordKind.DECLINE_CHECKPOINT,
+    StartEpoch,
+    BarrierAligned,
+    BarrierCounted,
+    EndCounted,
+    AlignmentTimedOut,
+    BarrierPrioritized,
+    WriteSnapshot,
+    DeclineCheckpoint,
 )
 _BY_THE_HANDLER = frozenset(
     {

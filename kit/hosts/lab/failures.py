@@ -13,7 +13,8 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.messages import TaskStateChanged
+from kit.core.protocol.notes import CheckpointCompleted
 from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.errors import LabError, LabJobFailedError, said
 from kit.hosts.lab.world.world import World
@@ -60,9 +61,9 @@ def last_failure(world: World) -> Failure | None:
     """Return the failure of a task that ended the last epoch that failed so, since the last completed checkpoint."""
     earliest: TraceRecord | None = None
     for record in reversed(world.trace):
-        if record.kind == RecordKind.CHECKPOINT_COMPLETED:
+        if record.is_a(CheckpointCompleted):
             break
-        if record.kind != RecordKind.TASK_STATE_CHANGED or record.role != "event" or record.data["state"] != "FAILED":
+        if not record.is_a(TaskStateChanged) or record.role != "event" or record.data["state"] != "FAILED":
             continue
         if earliest is not None and record.data["attempt"] != earliest.data["attempt"]:
             break

@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 from kit.core.metadata import read_metadata
 from kit.core.protocol.events import RequestStop, StartJob
-from kit.core.trace.record_kinds import RecordKind
+from kit.core.protocol.notes import CheckpointCompleted, CheckpointPending
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.faults import FailCommand, FileFault
 from kit.hosts.lab.jobs.given_jobs import GivenJob
@@ -137,7 +137,7 @@ class Safety:
         """Check the count of failed checkpoints, which a completed checkpoint or savepoint resets."""
         failures = 0
         for record in lab.trace:
-            if record.kind == RecordKind.CHECKPOINT_COMPLETED:
+            if record.is_a(CheckpointCompleted):
                 failures = 0
             elif record.kind in FAILED:
                 failures += 1
@@ -176,7 +176,7 @@ class Safety:
         else:
             raise Violation("ends", f"left in peace for {most} steps, the job has not ended: {lab!r}")
         if lab.look.master.status is JobStatus.FINISHED and not any(
-            each.kind == RecordKind.CHECKPOINT_COMPLETED for each in lab.trace
+            each.is_a(CheckpointCompleted) for each in lab.trace
         ):
             raise Violation("ends", "left in peace, the job has ended without a checkpoint")
 
@@ -206,7 +206,7 @@ class Safety:
 
     def _check_ids(self, lab: Lab) -> None:
         for record in lab.trace:
-            if record.kind == RecordKind.CHECKPOINT_PENDING and record.checkpoint_id is not None:
+            if record.is_a(CheckpointPending) and record.checkpoint_id is not None:
                 if record.checkpoint_id <= self._highest_id:
                     raise Violation("ids", f"checkpoint {record.checkpoint_id} begins after {self._highest_id}")
                 self._highest_id = record.checkpoint_id

@@ -18,8 +18,8 @@ from kit.core.protocol.notes import (
     TaskAcknowledged,
 )
 from kit.core.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
+from kit.run.faults import DROP_MESSAGE, FREEZE_WORKER, THAW_WORKER
 from kit.run.moments import channel_meanings
 from kit.run.moments.job_state import (
     ABORTED,
@@ -128,7 +128,7 @@ def worker_frozen_or_thawed(moment: Moment, record: TraceRecord) -> Moment:
     """Freeze the tasks of a worker, which cannot notice it themselves, or let them continue."""
     for name in moment.tasks:
         if name.rpartition("/")[2] == str(record.data["worker"]):
-            moment = with_task(moment, name, frozen=record.kind == RecordKind.FREEZE_WORKER)
+            moment = with_task(moment, name, frozen=record.is_a(FREEZE_WORKER))
     return moment
 
 
@@ -161,9 +161,9 @@ def fault(moment: Moment, record: TraceRecord) -> Moment:
 
 
 _OF_FAULTS: dict[str, Meaning] = {
-    RecordKind.DROP_MESSAGE: message_lost,
-    RecordKind.FREEZE_WORKER: worker_frozen_or_thawed,
-    RecordKind.THAW_WORKER: worker_frozen_or_thawed,
+    DROP_MESSAGE: message_lost,
+    FREEZE_WORKER: worker_frozen_or_thawed,
+    THAW_WORKER: worker_frozen_or_thawed,
 }
 
 

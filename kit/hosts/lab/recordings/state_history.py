@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from kit.core.protocol.elements import Buffer
+from kit.core.protocol.events import StateRead
 from kit.core.protocol.tasks import vertex_of
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.world.actions import ReceiveElement
 from kit.hosts.lab.world.world import World
@@ -161,7 +161,7 @@ def history(lab: Any, place: Place) -> Iterator[Change]:
         if arriving and own:
             elements[own[0].id] = own[0], arriving[0]
         before, value = value, place.read(other._world) if own else value
-        if own and value != before and not any(record.kind == RecordKind.STATE_READ for record in own):
+        if own and value != before and not any(record.is_a(StateRead) for record in own):
             received, element = elements.get(own[0].cause, (None, None))
             rows: list[Any] = []
             if received is not None and isinstance(element, Buffer):

@@ -12,10 +12,10 @@ from warnings import catch_warnings, simplefilter
 import pandas as pd
 
 from kit.core.metadata import hook_states
+from kit.core.protocol.events import StateRead
 from kit.core.protocol.words import Word
 from kit.core.state.operator_handles import OperatorStateMode
 from kit.core.state.operator_state import OperatorSubtaskState
-from kit.core.trace.record_kinds import RecordKind
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.scenarios.scenario_outcome import in_one_line
@@ -227,7 +227,7 @@ def tasks(lab: Lab) -> Iterator[str]:
 def reads(lab: Lab) -> Iterator[str]:
     """The number of files that each task read from its own machine when it started."""
     for record in lab.trace:
-        if record.kind == RecordKind.STATE_READ and record.id.startswith(f"{record.machine}@{lab.look.master.epoch}#"):
+        if record.is_a(StateRead) and record.id.startswith(f"{record.machine}@{lab.look.master.epoch}#"):
             yield f"{record.machine}: {record.data['from_local']} files read from its own machine"
 
 

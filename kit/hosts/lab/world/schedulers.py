@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, overload
 
+from kit.core.protocol.commands import GrantCredit, SendElement
 from kit.core.protocol.tasks import vertex_of
-from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.by_words import matching
 from kit.hosts.lab.errors import LabError
@@ -209,9 +209,9 @@ class Slow:
 
 def _took_a_buffer(record: TraceRecord) -> bool:
     """Return True if a buffer was taken, for which a credit is granted, or made by a source, which sends it."""
-    if record.kind == RecordKind.GRANT_CREDIT:
+    if record.is_a(GrantCredit):
         return True
-    return record.kind == RecordKind.SEND_ELEMENT and record.data["element"]["type"] == "Buffer"
+    return record.is_a(SendElement) and record.data["element"]["type"] == "Buffer"
 
 
 def _named(part: object) -> str:
