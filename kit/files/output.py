@@ -14,7 +14,7 @@ import pyarrow as pa
 from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.snapshots import Effect
 from kit.files.output_frame import output_frame
-from kit.stream.connectors.files import Found, key_schema
+from kit.stream.connectors.found_files import Found, key_schema
 from kit.stream.connectors.partitions import keys_of
 from kit.stream.connectors.sink import Sink, SinkSpec
 from kit.stream.graph.job_graph import JobGraph

@@ -153,7 +153,7 @@ BREACHES = {
     ),
     "a file, by Arrow's module": ("kit/stream/backend/heap.py", "from pyarrow import fs", "without files"),
     "the environment": ("kit/stream/backend/heap.py", "import os\nos.environ['X']", "without files"),
-    "a connector, past the file layer": ("kit/stream/connectors/files.py", "import os", "without files"),
+    "a connector, past the file layer": ("kit/stream/connectors/found_files.py", "import os", "without files"),
     "a machine, through the file layer": (
         "kit/machines/task/stream_task.py",
         "from kit.filesystems.places import open_path",
@@ -195,7 +195,7 @@ ALLOWED = {
     ),
     "a door": ("kit/core/trace/json_lines.py", "from pathlib import Path"),
     "a connector, through the file layer": (
-        "kit/stream/connectors/files.py",
+        "kit/stream/connectors/found_files.py",
         "from kit.filesystems.places import open_path",
     ),
     "a method of the same name": (

@@ -20,7 +20,8 @@ import pyarrow.csv as pa_csv
 
 from kit.core.arguments.allowed import CHARACTER, TEXT, expect
 from kit.filesystems.places import open_path
-from kit.stream.connectors import files
+from kit.stream.connectors.found_files import check_columns
+from kit.stream.connectors.stream_reader import StreamReader, with_keys
 from kit.stream.operators.rows import spelled
 from kit.stream.operators.sources.source import Split
 from kit.stream.operators.spec import SchemaError, shorten, unique_names
@@ -121,7 +122,7 @@ def csv_schema(paths: Sequence[str], dialect: CsvDialect) -> pa.Schema:
                 columns[name] = both
                 inferred = inferred.set(inferred.get_field_index(name), pa.field(name, both))
         expected = pa.schema(list(columns.items()))
-        files.check_columns(path, inferred, paths[0], expected, remedy)
+        check_columns(path, inferred, paths[0], expected, remedy)
     return pa.schema([(name, pa.string() if pa.types.is_null(type) else type) for name, type in columns.items()])
 
 
@@ -170,7 +171,7 @@ def _open(
         raise ValueError(_csv_error(path, dialect, str(error))) from error
 
 
-class CsvReader(files.StreamReader):
+class CsvReader(StreamReader):
     """A reader of the columns of `schema` from CSV files; those in a split's `keys` have one value."""
 
     def __init__(self, schema: pa.Schema, dialect: CsvDialect) -> None:
@@ -194,7 +195,7 @@ class CsvReader(files.StreamReader):
             skip = min(max(position - before, 0), batch.num_rows)
             before += batch.num_rows
             if skip < batch.num_rows:
-                yield files.with_keys(batch.slice(skip), keys, self._schema)
+                yield with_keys(batch.slice(skip), keys, self._schema)
 
 
 def _check_names(path: str, dialect: CsvDialect, columns: pa.Schema) -> None:

@@ -4,8 +4,8 @@ A path is a file, a directory, a pattern (`"data/*.csv"`), or several of these; 
 Values in the names of directories (`year=2013/month=1/`, as Hive and Spark write them) are columns of the rows there.
 
 A problem with a file that can be detected early (it is missing, is empty, or lacks a column) raises an error on the
-driver when the source is created, and not hours later in a task. `kit.stream.connectors.files`, `csv_files` and
-`text_files` do the reading.
+driver when the source is created, and not hours later in a task. `kit.stream.connectors.parquet_files`,
+`csv_files` and `text_files` do the reading.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from typing import Any
 import pyarrow as pa
 
 from kit.core.arguments.allowed import COLUMN_NAMES, FLAG, STRINGS, count, or_none
-from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import NULL_VALUES, CsvDialect, CsvReader, csv_header, csv_schema
 from kit.stream.connectors.file_versions import Version, version_of
+from kit.stream.connectors.found_files import Found, Paths, find_files, key_schema
+from kit.stream.connectors.parquet_files import ParquetReader, parquet_schema, row_groups
 from kit.stream.connectors.text_files import COLUMNS, TextReader, is_compressed
 from kit.stream.operators.sources.source import ReadResult, Source, Split, SplitReader
 from kit.stream.operators.spec import column_field, columns_given
@@ -45,20 +46,20 @@ class _Paths(tuple[str, ...]):
 class _FileSource(Source):
     """The base of file sources: the paths, made absolute, and reads that open their file."""
 
-    path: files.Paths
+    path: Paths
     _keys: Mapping[str, Mapping[str, Any]] = field(init=False, repr=False, default_factory=dict)
     """The column values that directories give all rows of a file, by path, for files that have any."""
     _known: frozenset[str] = field(init=False, repr=False, default=frozenset())
     """All files."""
 
-    def _find(self, suffixes: tuple[str, ...], *, may_be_empty: bool = False) -> tuple[files.Found, ...]:
+    def _find(self, suffixes: tuple[str, ...], *, may_be_empty: bool = False) -> tuple[Found, ...]:
         """Return the files, which become the new `path`."""
-        found = files.find_files(self.path, suffixes, may_be_empty=may_be_empty)
+        found = find_files(self.path, suffixes, may_be_empty=may_be_empty)
         paths = tuple(file.path for file in found)
         self._set(path=paths[0] if len(paths) == 1 else _Paths(paths), _known=frozenset(paths))
         return found
 
-    def _take_keys(self, found: Sequence[files.Found], types: pa.Schema) -> None:
+    def _take_keys(self, found: Sequence[Found], types: pa.Schema) -> None:
         keys = {
             file.path: {
                 key: pa.scalar(text, pa.string()).cast(types.field(key).type).as_py() for key, text in file.keys
@@ -129,8 +130,8 @@ class ParquetSource(_FileSource):
         super().__post_init__()
         self._check(splits=or_none(count(1), "one per row group"), columns=or_none(COLUMN_NAMES, "all"))
         found = self._find((".parquet",))
-        paths, keys = self.paths, files.key_schema(found)
-        schema = with_keys(files.parquet_schema(paths), keys)
+        paths, keys = self.paths, key_schema(found)
+        schema = with_keys(parquet_schema(paths), keys)
         if self.columns is not None:
             operator = f"ParquetSource({paths[0]})"
             schema = pa.schema([column_field(schema, column, operator) for column in self.columns])
@@ -145,7 +146,7 @@ class ParquetSource(_FileSource):
     def enumerate_splits(self) -> list[Split]:
         """Return ranges of rows: `{"id", "path", "start", "end"}`, the end excluded."""
         versions = {path: version_of(path) for path in self.paths}  # before their content is read
-        ranges = [(path, start, end) for path in self.paths for start, end in files.row_groups(path)]
+        ranges = [(path, start, end) for path in self.paths for start, end in row_groups(path)]
         for path, _, end in ranges:
             versions[path] = (versions[path] or {}) | {"rows": end}
         if self.splits is not None:
@@ -159,7 +160,7 @@ class ParquetSource(_FileSource):
 
     def open_reader(self) -> SplitReader:
         """Return a reader that continues where it was without seeking."""
-        return files.ParquetReader(self._schema)
+        return ParquetReader(self._schema)
 
 
 def with_keys(schema: pa.Schema, keys: pa.Schema) -> pa.Schema:
@@ -214,7 +215,7 @@ class CsvSource(_FileSource):
         self._check(header=FLAG, multiline=FLAG, null_values=STRINGS)
         columns_given("CsvSource: types", self.types)
         found = self._find((".csv", ".csv.gz", ".csv.bz2", ".csv.zst"))
-        keys = files.key_schema(found)
+        keys = key_schema(found)
         schema = None if self.columns is None else columns_given("CsvSource: columns", self.columns)
         if schema is None:
             schema = with_keys(csv_schema(self.paths, self._dialect), keys)

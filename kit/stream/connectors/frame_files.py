@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from kit.filesystems.places import open_path
 from kit.stream.connectors.file_sources import ParquetSource
-from kit.stream.connectors.files import ParquetReader
+from kit.stream.connectors.parquet_files import ParquetReader
 from kit.stream.connectors.spark_frames import check_batch_frame, frame_schema
 from kit.stream.operators.sources.source import SplitReader
 

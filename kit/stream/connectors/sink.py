@@ -30,7 +30,7 @@ from kit.core.arguments.allowed import NAME, expect
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StateRestoreError
 from kit.stream.backend.states.descriptors import ListStateDescriptor
-from kit.stream.connectors import files
+from kit.stream.connectors.found_files import directory_path
 from kit.stream.connectors.output_directory import check_output_directory
 from kit.stream.connectors.part_names import PublishedName, StagedName, in_progress_name, staging_directory
 from kit.stream.connectors.part_writer import PartWriter, PendingFile, RowsToWrite
@@ -151,7 +151,7 @@ class ParquetSink(Sink):
         if not isinstance(self.rolling, RollingPolicy):
             raise TypeError(f"ParquetSink({self.path!r}): rolling is {self.rolling!r}, expected a RollingPolicy(...)")
         object.__setattr__(self, "partition_by", checked_columns(self.partition_by))
-        object.__setattr__(self, "path", files.directory_path("ParquetSink", self.path))
+        object.__setattr__(self, "path", directory_path("ParquetSink", self.path))
         check_output_directory(self.path)
 
     def check(self, schema: pa.Schema, operator: str) -> None:

@@ -19,9 +19,9 @@ import pyarrow.csv as pa_csv
 
 from kit.core.arguments.allowed import CHARACTER, COLUMN_NAMES, or_none
 from kit.filesystems.places import open_path
-from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import CsvDialect, csv_header, csv_schema
 from kit.stream.connectors.file_versions import FileChangedError
+from kit.stream.connectors.found_files import Paths, find_files, size_of
 from kit.stream.connectors.text_files import COLUMNS, batch_of_lines, cut_lines
 from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.operators.spec import column_field, columns_given
@@ -47,7 +47,7 @@ class TailSource(Source):
     that names it. Raises FileNotFoundError when it is made, for a missing file.
     """
 
-    path: files.Paths
+    path: Paths
     format: Literal["text", "csv"] = "text"
     columns: object = None
     delimiter: str = ","
@@ -60,7 +60,7 @@ class TailSource(Source):
             raise ValueError(f"TailSource: format is {self.format!r}, but must be 'text' or 'csv'")
         self._check(delimiter=CHARACTER)
         suffixes = ("",) if self.format == "text" else (".csv",)
-        found = files.find_files(self.path, suffixes, may_be_empty=True)
+        found = find_files(self.path, suffixes, may_be_empty=True)
         object.__setattr__(self, "_paths", tuple(file.path for file in found))
         object.__setattr__(self, "_schema", self._text_schema() if self.format == "text" else self._csv_schema())
 
@@ -72,7 +72,7 @@ class TailSource(Source):
     def _csv_schema(self) -> pa.Schema:
         if self.columns is not None:
             return columns_given("TailSource: columns", self.columns)
-        if any(files.size_of(path) == 0 for path in self._paths):
+        if any(size_of(path) == 0 for path in self._paths):
             raise ValueError("TailSource: the files have no rows to infer types from: give `columns`")
         return csv_schema(self._paths, self._dialect)
 
@@ -105,7 +105,7 @@ class TailSource(Source):
     def has_rows(self, split: Split, position: int) -> bool:
         """Return True if a line has ended behind the position. Raises FileChangedError, as a read does."""
         path = split["path"]
-        unchanged = files.size_of(path) == position and _inode(path).get("inode") == split.get("inode")
+        unchanged = size_of(path) == position and _inode(path).get("inode") == split.get("inode")
         return not unchanged and bool(_whole_lines(split, position))
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:

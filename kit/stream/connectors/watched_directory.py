@@ -19,8 +19,9 @@ from kit.core.arguments.allowed import COLUMN_NAMES, or_none
 from kit.core.arguments.durations import Duration, to_ms
 from kit.filesystems.file_system import is_directory
 from kit.filesystems.places import open_path
-from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import CsvDialect, CsvReader, csv_schema
+from kit.stream.connectors.found_files import directory_path, is_hidden
+from kit.stream.connectors.parquet_files import ParquetReader, parquet_schema
 from kit.stream.connectors.text_files import COLUMNS, TextReader
 from kit.stream.operators.sources.source import ReadResult, Source, Split, SplitReader
 from kit.stream.operators.spec import column_field, columns_given
@@ -53,7 +54,7 @@ class DirectorySource(Source):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "path", files.directory_path("DirectorySource", self.path).rstrip("/"))
+        object.__setattr__(self, "path", directory_path("DirectorySource", self.path).rstrip("/"))
         object.__setattr__(self, "discover_every", to_ms(self.discover_every, "discover_every"))
         if not isinstance(self.format, str) or self.format not in _SUFFIXES:
             raise ValueError(f"DirectorySource: format is {self.format!r}, but must be 'parquet', 'csv' or 'text'")
@@ -74,7 +75,7 @@ class DirectorySource(Source):
         paths = [split["path"] for split in self.enumerate_splits()]
         if not paths:
             raise ValueError(f"DirectorySource: {self.path} has no files yet that say their columns: give `columns`")
-        return files.parquet_schema(paths) if self.format == "parquet" else csv_schema(paths, CsvDialect())
+        return parquet_schema(paths) if self.format == "parquet" else csv_schema(paths, CsvDialect())
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,7 +103,7 @@ class DirectorySource(Source):
         start = len(inner.rstrip("/")) + 1
         found = system.entries(inner, recursive=True, missing_ok=False)
         named = [(info.path[start:], info) for info in found if info.is_file]
-        visible = [each for each in named if each[0].endswith(_SUFFIXES[self.format]) and not files.is_hidden(each[0])]
+        visible = [each for each in named if each[0].endswith(_SUFFIXES[self.format]) and not is_hidden(each[0])]
         splits: list[Split] = []
         for name, info in sorted(visible, key=lambda each: (each[1].mtime_ns or 0, each[0])):
             path, version = f"{self.path}/{name}", {"size": info.size, "modified_ns": info.mtime_ns}
@@ -127,5 +128,5 @@ class DirectorySource(Source):
     def open_reader(self) -> SplitReader:
         """A reader that continues at its last position."""
         if self.format == "parquet":
-            return files.ParquetReader(self._schema)
+            return ParquetReader(self._schema)
         return CsvReader(self._schema, CsvDialect()) if self.format == "csv" else TextReader(self._schema)

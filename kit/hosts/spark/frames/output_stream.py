@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from kit.files import output_files
 from kit.hosts.spark.frames.published_rows import read_published
-from kit.stream.connectors import files
+from kit.stream.connectors.found_files import size_of
 from kit.stream.connectors.part_names import PublishedName, complete_parts
 
 FORMAT = "checkpoint-kit"
@@ -126,7 +126,7 @@ def _bundles(paths: Iterable[str]) -> list[InputPartition]:
             bundles.append([])
             size = 0
         bundles[-1].append(path)
-        size += files.size_of(path)
+        size += size_of(path)
     return [PublishedFiles(bundle) for bundle in bundles]
 
 
