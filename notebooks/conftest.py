@@ -1,9 +1,9 @@
-"""The comparison of notebooks by nbval: a picture counts by its words, not by its coordinates.
+"""The comparison of notebooks by nbval: a picture counts by its words and its shapes, not by its coordinates.
 
 nbval compares the exact text of each output. That includes the coordinates of a picture and the markup of a table, which
-change although a reader sees no difference. Here both sides are reduced to their words first (`tests.words`): a
-picture, a table, and the picture that an app leaves in the notebook. A widget's model id differs each time, and nbval
-ignores it.
+change although a reader sees no difference. Here both sides are reduced first (`tests.words`), to their words and to
+the numbers of boxes, arrows and other shapes: a picture, a table, and the picture that an app leaves in the notebook. A
+widget's model id differs each time, and nbval ignores it.
 
 No progress bar is shown, and what goes to standard error is not compared (a line that Spark is slow to start): whether
 it appears is a matter of time. Notebooks that start Spark take longest and go
@@ -21,7 +21,7 @@ from typing import Any
 import nbval.kernel
 import pytest
 
-from tests.words import words
+from tests.words import shapes, words
 
 collect_ignore = ["labs"]  # each answer to a lab is tried by tests/course/classroom
 os.environ.setdefault("TQDM_DISABLE", "1")  # the kernels inherit it
@@ -48,10 +48,13 @@ nbval.kernel.start_new_kernel = _start_again
 
 
 def in_words(output: Any) -> Any:
-    """An output whose pictures and tables are replaced by what they say."""
+    """An output whose pictures and tables are replaced by what they say, and by how many shapes they draw."""
     if "data" not in output:
         return output
-    data = {kind: "\n".join(words(value)) if kind in SHOWN else value for kind, value in output["data"].items()}
+    data = {
+        kind: "\n".join(words(value) + shapes(value)) if kind in SHOWN else value
+        for kind, value in output["data"].items()
+    }
     return type(output)({**output, "data": data})
 
 

@@ -1,11 +1,13 @@
-"""The words of a picture or a page: its texts, titles and labels in the order of the document, and no coordinates."""
+"""The words of a picture or a page, in the order of the document, and the numbers of its shapes; no coordinates."""
 
 from __future__ import annotations
 
+from collections import Counter
 from html.parser import HTMLParser
 
 SAYING = ("aria-label", "title", "alt")
 SILENT = ("style", "script")
+DRAWING = frozenset({"path", "rect", "circle", "ellipse", "line", "polygon", "polyline", "use", "image"})
 
 
 class _Reader(HTMLParser):
@@ -14,10 +16,13 @@ class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.said: list[str] = []
+        self.shapes: Counter[str] = Counter()
         self._silent = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._silent += tag in SILENT
+        if tag in DRAWING:
+            self.shapes[" ".join([tag, *(dict(attrs).get("class") or "").split()[:1]])] += 1
         for name, value in attrs:
             if name in SAYING:
                 self._say(value or "")
@@ -44,7 +49,16 @@ class _Reader(HTMLParser):
 
 def words(markup: str | list[str]) -> list[str]:
     """Return the texts of an SVG or HTML document; a notebook may store the document as a list of lines."""
+    return _read(markup).said
+
+
+def shapes(markup: str | list[str]) -> list[str]:
+    """Return how many shapes of each kind a document draws, by tag and first class: "4 path g-edge"."""
+    return [f"{count} {kind}" for kind, count in sorted(_read(markup).shapes.items())]
+
+
+def _read(markup: str | list[str]) -> _Reader:
     reader = _Reader()
     reader.feed(markup if isinstance(markup, str) else "".join(markup))
     reader.close()
-    return reader.said
+    return reader

@@ -2,7 +2,8 @@
 
 nbval compares nothing in a cell without an execution count, not even when told to be strict; a cell that is to be
 compared (tag `nbval-check-output`) and was never run, or was stripped, would pass forever. What it compares of a
-picture is what the picture says (`notebooks/conftest.py`); one that says nothing cannot be compared.
+picture is what the picture says, and how many shapes it draws (`notebooks/conftest.py`); one that says nothing cannot be
+compared.
 """
 
 from __future__ import annotations
@@ -222,9 +223,18 @@ def nbval_compares() -> Callable[[list[Any], list[Any]], bool]:
     return cell.compare_outputs
 
 
-def shown(*, x: int, label: str = "one buffer", text: str = "3 rows", row: str = "7", app: str = "an app") -> list[Any]:
+def shown(
+    *,
+    x: int,
+    label: str = "one buffer",
+    text: str = "3 rows",
+    row: str = "7",
+    app: str = "an app",
+    arrows: tuple[str, ...] = ("good", "good", "bad"),
+) -> list[Any]:
     """Return the outputs of a cell that leaves a picture, a widget and a table, drawn at `x`."""
-    svg = f'<svg aria-label="{label}"><style>a {{ left: {x}px }}</style><text x="{x}">{text}</text></svg>'
+    paths = "".join(f'<path class="{arrow}" d="M{x} {x}"/>' for arrow in arrows)
+    svg = f'<svg aria-label="{label}"><style>a {{ left: {x}px }}</style>{paths}<text x="{x}">{text}</text></svg>'
     html = f'<table><td style="left:{x}px">{row}</td></table>'
     view = {"application/vnd.jupyter.widget-view+json": {"model_id": str(x)}, "text/plain": app}
     from nbformat.v4 import new_output
@@ -236,11 +246,14 @@ def shown(*, x: int, label: str = "one buffer", text: str = "3 rows", row: str =
     ]
 
 
-def test_a_picture_is_compared_by_what_it_says(nbval_compares: Any) -> None:
+def test_a_picture_is_compared_by_what_it_says_and_by_its_shapes(nbval_compares: Any) -> None:
     once = shown(x=10)
     assert nbval_compares(shown(x=20), once)
     for other in ({"label": "two buffers"}, {"text": "4 rows"}, {"row": "8"}, {"app": "another app"}):
         assert not nbval_compares(shown(x=10, **other), once), other
+    for arrows in (("good", "bad"), ("good", "bad", "bad"), ()):
+        assert not nbval_compares(shown(x=10, arrows=arrows), once), arrows
+    assert nbval_compares(shown(x=20, arrows=("bad", "good", "good")), once)
     assert not nbval_compares(once[1:], once)
 
 
