@@ -62,7 +62,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command(Word):
-    """A request of a machine to its host; `help()` of a command lists its declared answers and failures."""
+    """A request of a machine to its host, with the declaration of its duty, its answers and its failures."""
 
     duty: ClassVar[Duty]
     answers: ClassVar[tuple[type[Word], ...]] = ()
@@ -71,13 +71,6 @@ class Command(Word):
     """The answer that reports that the command failed."""
     failures: ClassVar[tuple[Failure, ...]] = ()
     """The failures that the lab can inject; empty if no machine would observe them."""
-
-    def __init_subclass__(cls) -> None:
-        names = [answer.__name__ for answer in cls.answers]
-        if "answers" in vars(cls) and names and cls.__doc__ and "Answer: " not in cls.__doc__:
-            said = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-            fails = "; ".join(f"{failure.name} ({failure.text})" for failure in cls.failures)
-            cls.__doc__ = f"{cls.__doc__.rstrip()}\n\n    Answer: {said}." + (f" Fails: {fails}." if fails else "")
 
     def failed(self, error: Exception) -> Word | None:
         """Return the answer when carrying out the command raised `error`, or None if nothing waits for an answer.

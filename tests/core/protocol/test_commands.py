@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pydoc
 import re
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
@@ -76,12 +75,9 @@ def test_every_duty_is_some_command_s() -> None:
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each.answers], ids=named)
-def test_every_answer_is_known_to_a_machine_and_shown_to_who_asks_for_help(command: type[Command]) -> None:
+def test_every_answer_is_known_to_a_machine(command: type[Command]) -> None:
     knows = {event.__name__ for machine in (StreamTask, SlotChannelState) for event in handlers_of(machine)}
     assert {answer.__name__ for answer in command.answers} <= knows | JobHarness().master.known_events()
-    shown = re.sub(r"[\x08].", "", pydoc.render_doc(command))
-    assert re.search("Answer: .*" + ".*".join(answer.__name__ for answer in command.answers), shown)
-    assert shown.count("Answer: ") == 1
 
 
 TAKES_ITS_TIME = [
