@@ -24,7 +24,7 @@ from checkpoint_kit.collisions import commands_taken, modules_taken, reinstallin
 from kit.core.arguments.checks import flag_given
 from kit.core.extras import CORE, PROJECT
 from kit.core.markup import cells, element, table
-from kit.files.onlooker import in_notebook
+from kit.hosts.notebook_output import in_notebook
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
-from kit.files.onlooker import NotebookLine, in_notebook, progress_is_off
 from kit.hosts.lab.world.world import World
+from kit.hosts.notebook_output import NotebookLine, in_notebook, progress_is_off
 
 AFTER_S = 1.0
 LOOK_EVERY = 128

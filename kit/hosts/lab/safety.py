@@ -29,8 +29,8 @@ from kit.core.protocol.events import RequestStop, StartJob
 from kit.core.protocol.notes import CheckpointCompleted, CheckpointPending
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.faults import FailCommand, FileFault
-from kit.hosts.lab.jobs.given_jobs import GivenJob
 from kit.hosts.lab.jobs.random_jobs import RandomJob
+from kit.hosts.lab.jobs.user_jobs import UserJob
 from kit.hosts.lab.lab import SAVEPOINTS, Lab
 from kit.hosts.lab.world.edge import METADATA
 from kit.machines.job.status import JobStatus
@@ -51,7 +51,7 @@ ERRORS = ("error", "detail")
 STORE = "/store/"
 
 
-TriedJob = RandomJob | GivenJob
+TriedJob = RandomJob | UserJob
 """A job under test."""
 
 

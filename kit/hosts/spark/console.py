@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from kit.files.onlooker import NotebookLine, in_notebook, progress_is_off
+from kit.hosts.notebook_output import NotebookLine, in_notebook, progress_is_off
 
 PATIENCE_S = 1.0
 """Waits shorter than this are not reported."""

@@ -53,8 +53,8 @@ from kit.core.protocol.words import Word
 from kit.core.trace.trace import Trace
 from kit.files.master_hooks import MasterHook
 from kit.files.missing_uids import warn_of_missing_uids
-from kit.files.onlooker import in_notebook, progress_is_off
 from kit.files.output_checks import begin_new_output, check_new_output, free_run_name, output_at_risk
+from kit.hosts.notebook_output import in_notebook, progress_is_off
 from kit.hosts.spark.console import PATIENCE_S, say, waiting
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.driver.driver_settings import DriverSettings

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kit.core.markup import element
-from kit.files.onlooker import in_notebook
+from kit.hosts.notebook_output import in_notebook
 from kit.hosts.spark.console import changes_lines, say
 from kit.machines.job.status import JobStatus
 from kit.stream.operators.sources.source_coordinator import SourceCoordinator

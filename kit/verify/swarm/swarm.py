@@ -26,8 +26,8 @@ import pandas as pd
 
 from kit.core.trace.json_lines import file_of
 from kit.hosts.lab.errors import Interrupted, LabError, several, whole_number
-from kit.hosts.lab.jobs.given_jobs import Check, GivenJob
 from kit.hosts.lab.jobs.random_jobs import RandomJob
+from kit.hosts.lab.jobs.user_jobs import Check, UserJob
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.safety import TriedJob
 from kit.hosts.lab.scenarios.scenario_text import ScenarioText
@@ -167,12 +167,12 @@ def swarm(
     unknown = [kind for kind in kinds if kind not in INTERVENTIONS]
     if unknown:
         raise LabError(f"{unknown[0]!r} is not a known kind of fault: expected {', '.join(INTERVENTIONS)}")
-    given = None if job is None else GivenJob.of(job, check)
+    user_job = None if job is None else UserJob.of(job, check)
     result = Swarm()
     is_interrupted = False
     try:
         for seed in seeds:
-            _try(result, drawn(seed, kinds, given), shrink)
+            _try(result, drawn(seed, kinds, user_job), shrink)
             if progress is not None:
                 progress(result)
             if len(result.failures) == most_failures:

@@ -27,10 +27,10 @@ from kit.hosts.lab.errors import MOST_NAMED, LabError, LabWarning, nearest
 from kit.hosts.lab.faults.fault_verbs import VERBS as VERBS_OF_FAULTS
 from kit.hosts.lab.faults.fault_verbs import WHAT
 from kit.hosts.lab.faults.faults import ThawWorker
-from kit.hosts.lab.jobs.given_jobs import GivenJob
 from kit.hosts.lab.jobs.incremental_snapshot import leave_incremental_snapshot
 from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
 from kit.hosts.lab.jobs.ready_jobs import ReadyHook, job_of, random_job, ready_job, settings_of
+from kit.hosts.lab.jobs.user_jobs import UserJob
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
 from kit.hosts.lab.scenarios.scenario_outcome import in_one_line
@@ -141,7 +141,7 @@ class Scene:
         if self._own is None and self.name == RANDOM:
             job: TriedJob = random_job(self.settings)
         else:
-            job = GivenJob.of(self._own or self._job(), None)
+            job = UserJob.of(self._own or self._job(), None)
         self.safety.check_output(job, self.lab)
 
     # --- choosing ---------------------------------------------------------------------------------------------------

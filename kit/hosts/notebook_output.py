@@ -1,4 +1,4 @@
-"""The presence of an observer: how progress is shown, and when it is not."""
+"""Progress in a notebook: the line that shows it, and when it is not shown."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _held_back(task: str, until_ms: int) -> Adversarial:
 
 
 @dataclass(frozen=True, eq=False)
-class GivenJob:
+class UserJob:
     """The user's job at a parallelism; `make` returns a new instance."""
 
     make: Callable[[int], StreamEnvironment | JobGraph]
@@ -86,17 +86,17 @@ class GivenJob:
     @classmethod
     def of(
         cls, job: StreamEnvironment | JobGraph | Callable[[int], StreamEnvironment | JobGraph], check: Check | None
-    ) -> GivenJob:
+    ) -> UserJob:
         """Return the job that was passed to `swarm`. Raises LabError for anything that is not a job."""
         if isinstance(job, StreamEnvironment | JobGraph):
-            given = cls(lambda parallelism: job, 2, False, check)
+            user_job = cls(lambda parallelism: job, 2, False, check)
         elif callable(job):
-            given = cls(job, 2, True, check)
+            user_job = cls(job, 2, True, check)
         else:
             raise LabError(f"job is a {type(job).__name__}, but must be an environment, or a function that makes one")
-        return given._with_promises() if check is None else given
+        return user_job._with_promises() if check is None else user_job
 
-    def _with_promises(self) -> GivenJob:
+    def _with_promises(self) -> UserJob:
         labs = [Lab(self.environment(), seed=seed) for seed in range(REFERENCE_RUNS)]
         for lab in labs:
             lab.run()
@@ -116,7 +116,7 @@ class GivenJob:
         """Return no hooks."""
         return ()
 
-    def at(self, parallelism: int) -> GivenJob:
+    def at(self, parallelism: int) -> UserJob:
         """Return the same job at another parallelism, if it supports others."""
         return replace(self, parallelism=parallelism) if self.rescales else self
 
@@ -132,11 +132,11 @@ class GivenJob:
         for path, promise in self._promises.items():
             yield from promise.problems(path, output(path))
 
-    def small(self) -> Iterator[GivenJob]:
+    def small(self) -> Iterator[UserJob]:
         """Yield nothing; how to make the job smaller is unknown."""
         yield from ()
 
-    def simpler(self) -> Iterator[GivenJob]:
+    def simpler(self) -> Iterator[UserJob]:
         """Yield the same job at a smaller parallelism."""
         if self.rescales:
             for parallelism in range(1, self.parallelism):
