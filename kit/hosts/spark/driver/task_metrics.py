@@ -24,14 +24,19 @@ from kit.hosts.spark.slot.counts import COUNTED
 _METRICS: Mapping[str, Mapping[str, str]] = {
     "inputMetrics": {"incRecordsRead": "rows_read", "incBytesRead": "bytes_read"},
     "outputMetrics": {"setRecordsWritten": "total rows_written", "setBytesWritten": "total bytes_written"},
-    "shuffleReadMetrics": {"incRecordsRead": "rows_received", "incRemoteBytesRead": "bytes_received"},
-    "shuffleWriteMetrics": {"incRecordsWritten": "rows_sent", "incBytesWritten": "bytes_sent"},
 }
-"""For each group of metrics: the methods that set them, with the counters that they take."""
+"""For each group of metrics: the methods that set them, with the counters that they take.
+
+Rows that slots exchange are not among Spark's metrics of a shuffle, because Spark does not shuffle them.
+"""
 ACCUMULATORS: Mapping[str, str] = {
     "snapshots": "snapshots written",
     "snapshot_bytes": "bytes of snapshots",
     "checkpoints": "completed checkpoints",
+    "rows_received": "rows from other slots",
+    "bytes_received": "bytes from other slots",
+    "rows_sent": "rows to other slots",
+    "bytes_sent": "bytes to other slots",
 }
 """The names of the accumulators on the page of the stage, by counter. Only slot 0 counts completed checkpoints."""
 _INTERPRETED = "spark.sql.codegen.factoryMode", "NO_CODEGEN"
