@@ -28,7 +28,8 @@ from kit.machines.coordinator.statistics import NOT_YET, CheckpointStats, Checkp
 from kit.machines.coordinator.stats_summary import PERCENTILES
 from kit.run.kinds import kind_of
 from kit.stream.graph.job_graph import JobGraph
-from kit.stream.settings.setting_rules import RULES
+from kit.stream.settings.job_settings import CheckpointConfig
+from kit.stream.settings.setting_rules import rules_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,7 +149,7 @@ class CheckpointStatistics:
         import pandas as pd
 
         config = self._job.settings.checkpoint
-        values = {rule.setting: getattr(config, rule.setting) for rule in RULES["CheckpointConfig"]}
+        values = {name: getattr(config, name) for name in rules_of(CheckpointConfig)}
         values = {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
         fixed = {"state_backend": "heap, in Arrow columns", "changelog": False}
         return pd.Series(values | fixed, name="configuration", dtype=object)

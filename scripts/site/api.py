@@ -145,7 +145,14 @@ def _fields(node: ast.ClassDef) -> str:
     if not any("dataclass" in ast.unparse(each) for each in node.decorator_list):
         return ""
     fields = [each for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
-    return f"({', '.join(_oneline(each) for each in fields if 'ClassVar' not in ast.unparse(each.annotation))})"
+    return f"({', '.join(_parameter(each) for each in fields if 'ClassVar' not in ast.unparse(each.annotation))})"
+
+
+def _parameter(field: ast.AnnAssign) -> str:
+    """Return a field as a parameter; of a setting (`setting_rules.setting`) only the default is shown."""
+    if isinstance(field.value, ast.Call) and ast.unparse(field.value.func) == "setting":
+        return f"{_oneline(field.target)}: {_oneline(field.annotation)} = {_oneline(field.value.args[0])}"
+    return _oneline(field)
 
 
 def _oneline(node: ast.AST) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kit.draw.assets import asset
-from kit.stream.settings.job_settings import settings_table
-from kit.stream.settings.setting_rules import RULES
+from kit.stream.settings import job_settings
+from kit.stream.settings.setting_rules import rules_of
 from scripts.site import api, links, notebooks, pages, places
 from scripts.site.__main__ import Site, theme
 from scripts.site.api import ROOT
@@ -99,9 +99,9 @@ def test_the_dark_colours_are_the_kits() -> None:
 
 def test_every_setting_is_on_the_page_of_settings() -> None:
     sections = dict(section.split("\n", 1) for section in pages.settings().split("\n## ")[1:])
-    for kind, rules in RULES.items():
-        assert [rule.setting for rule in rules if f"\n| `{rule.setting}` |" not in sections[kind]] == []
-    assert set(settings_table()["of"]) == set(RULES)
+    for kind in job_settings.CLASSES:
+        assert [name for name in rules_of(kind) if f"\n| `{name}` |" not in sections[kind.__name__]] == []
+    assert set(job_settings.settings_table()["of"]) == {kind.__name__ for kind in job_settings.CLASSES}
 
 
 def test_a_scenario_that_is_not_played_has_the_page_of_one_that_is_without_its_runs() -> None:

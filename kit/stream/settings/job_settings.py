@@ -5,7 +5,8 @@ and what is allowed. `CheckpointCoordinatorConfiguration` is what the coordinato
 rules that combine them (no interval means no periodic checkpoints, a pause longer than the interval stretches it). A
 `RestartStrategy` says when a failed job is restarted.
 
-The rules for single settings are in the table of `kit.stream.settings.setting_rules`; rules about two of them are here.
+Each setting is declared with its rule and Flink's option (`kit.stream.settings.setting_rules.setting`); rules about two
+settings are in `__post_init__`.
 
 Follows Flink's `CheckpointConfig`, `CheckpointCoordinatorConfiguration` and `JobCheckpointingSettings`.
 """
@@ -16,10 +17,38 @@ from dataclasses import dataclass, field, fields
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
-from kit.core.arguments.allowed import UNLIMITED, SettingError, expect, member
+from kit.core.arguments.allowed import (
+    FLAG,
+    LONGEST_MS,
+    PLACE,
+    UNLIMITED,
+    SettingError,
+    count,
+    expect,
+    member,
+    milliseconds,
+    number,
+    or_none,
+    whole,
+)
 from kit.core.arguments.signposts import takes
 from kit.core.protocol.properties import Durability, RetentionPolicy
-from kit.stream.settings.setting_rules import RULES, CheckpointingMode, check
+from kit.stream.settings.setting_rules import (
+    BACKLOG_TIME,
+    CHECKPOINT_TIME,
+    DURABILITIES,
+    MAX_BUFFER_BYTES,
+    MAX_MEMORY_THRESHOLD_BYTES,
+    MODES,
+    MOST_ENTROPY,
+    NAME_IN_PATH,
+    RETENTIONS,
+    STORE,
+    CheckpointingMode,
+    check,
+    rules_of,
+    setting,
+)
 from kit.stream.settings.store_addresses import IN_MEMORY
 
 if TYPE_CHECKING:
@@ -85,30 +114,48 @@ class CheckpointConfig:
     Follows Flink's `CheckpointConfig`; setting `interval_ms` is what `enableCheckpointing` does.
     """
 
-    interval_ms: int | None = None
-    interval_during_backlog_ms: int | None = None
-    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
-    timeout_ms: int = 600_000
-    min_pause_ms: int = 0
-    max_concurrent: int = 1
-    tolerable_failures: int = 0
-    unaligned: bool = False
-    aligned_timeout_ms: int = 0
-    force_unaligned: bool = False
-    max_subtasks_per_channel_state_file: int = 5
-    checkpoint_id_of_ignored_in_flight_data: int | None = None
-    retention: RetentionPolicy = RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION
-    directory: str | None = None
-    savepoint_directory: str | None = None
-    entropy_key: str | None = None
-    entropy_length: int = 4
-    max_retained: int = 1
-    memory_threshold_bytes: int = 20 * 1024
-    checkpoints_after_tasks_finish: bool = True
-    local_recovery: bool = False
-    fall_back_if_damaged: bool = False
-    durability: Durability = Durability.FSYNC
-    store: str = IN_MEMORY
+    interval_ms: int | None = setting(
+        None, or_none(CHECKPOINT_TIME, "no periodic checkpoints"), "execution.checkpointing.interval"
+    )
+    interval_during_backlog_ms: int | None = setting(
+        None, BACKLOG_TIME, "execution.checkpointing.interval-during-backlog"
+    )
+    mode: CheckpointingMode = setting(CheckpointingMode.EXACTLY_ONCE, MODES, "execution.checkpointing.mode")
+    timeout_ms: int = setting(600_000, CHECKPOINT_TIME, "execution.checkpointing.timeout")
+    min_pause_ms: int = setting(0, milliseconds(0), "execution.checkpointing.min-pause")
+    max_concurrent: int = setting(1, count(1), "execution.checkpointing.max-concurrent-checkpoints")
+    tolerable_failures: int = setting(0, count(0), "execution.checkpointing.tolerable-failed-checkpoints")
+    unaligned: bool = setting(False, FLAG, "execution.checkpointing.unaligned.enabled")
+    aligned_timeout_ms: int = setting(0, milliseconds(0), "execution.checkpointing.aligned-checkpoint-timeout")
+    force_unaligned: bool = setting(False, FLAG, "execution.checkpointing.unaligned.forced")
+    max_subtasks_per_channel_state_file: int = setting(
+        5, count(1), "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file"
+    )
+    checkpoint_id_of_ignored_in_flight_data: int | None = setting(
+        None,
+        or_none(whole(1, LONGEST_MS), "no checkpoint"),
+        "execution.state-recovery.without-channel-state.checkpoint-id",
+    )
+    checkpoints_after_tasks_finish: bool = setting(True, FLAG, "execution.checkpointing.checkpoints-after-tasks-finish")
+    local_recovery: bool = setting(False, FLAG, "execution.checkpointing.local-backup.enabled")
+    retention: RetentionPolicy = setting(
+        RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION,
+        RETENTIONS,
+        "execution.checkpointing.externalized-checkpoint-retention",
+    )
+    fall_back_if_damaged: bool = setting(False, FLAG)
+    durability: Durability = setting(Durability.FSYNC, DURABILITIES)
+    max_retained: int = setting(1, count(1), "execution.checkpointing.num-retained")
+    directory: str | None = setting(None, or_none(PLACE, "a temporary one"), "execution.checkpointing.dir")
+    savepoint_directory: str | None = setting(
+        None, or_none(PLACE, "`savepoints` in `directory`"), "execution.checkpointing.savepoint-dir"
+    )
+    entropy_key: str | None = setting(None, or_none(NAME_IN_PATH, "no entropy"), "s3.entropy.key")
+    entropy_length: int = setting(4, whole(1, MOST_ENTROPY), "s3.entropy.length")
+    memory_threshold_bytes: int = setting(
+        20 * 1024, whole(0, MAX_MEMORY_THRESHOLD_BYTES), "execution.checkpointing.data-inline-threshold"
+    )
+    store: str = setting(IN_MEMORY, STORE, "high-availability.type")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mode", member(CheckpointingMode, self.mode))
@@ -244,8 +291,8 @@ class NoRestart:
 class FixedDelay:
     """At most `attempts` restarts in the life of the job, each `delay_ms` after the failure."""
 
-    attempts: int = 1
-    delay_ms: int = 1_000
+    attempts: int = setting(1, count(0), "restart-strategy.fixed-delay.attempts")
+    delay_ms: int = setting(1_000, milliseconds(0), "restart-strategy.fixed-delay.delay")
 
     def __post_init__(self) -> None:
         check(self)
@@ -261,13 +308,21 @@ class ExponentialDelay:
     worker that dies occasionally is replaced at once, and a job that fails repeatedly is slowed down as in Flink.
     """
 
-    initial_delay_ms: int = 1_000
-    max_delay_ms: int = 60_000
-    multiplier: float = 1.5
-    reset_after_ms: int = 3_600_000
-    jitter_factor: float = 0.1
-    attempts_before_reset: int = UNLIMITED
-    first_at_once: bool = False
+    initial_delay_ms: int = setting(1_000, milliseconds(1), "restart-strategy.exponential-delay.initial-backoff")
+    max_delay_ms: int = setting(60_000, milliseconds(1), "restart-strategy.exponential-delay.max-backoff")
+    multiplier: float = setting(
+        1.5, number("more than 1", lambda found: found > 1), "restart-strategy.exponential-delay.backoff-multiplier"
+    )
+    reset_after_ms: int = setting(
+        3_600_000, milliseconds(1), "restart-strategy.exponential-delay.reset-backoff-threshold"
+    )
+    jitter_factor: float = setting(
+        0.1, number("0 to 1", lambda found: 0 <= found <= 1), "restart-strategy.exponential-delay.jitter-factor"
+    )
+    attempts_before_reset: int = setting(
+        UNLIMITED, count(1), "restart-strategy.exponential-delay.attempts-before-reset-backoff"
+    )
+    first_at_once: bool = setting(False, FLAG)
 
     def __post_init__(self) -> None:
         check(self)
@@ -283,9 +338,9 @@ class ExponentialDelay:
 class FailureRate:
     """A restart `delay_ms` after a failure, unless it exceeds `max_failures` within `interval_ms`."""
 
-    max_failures: int = 1
-    interval_ms: int = 60_000
-    delay_ms: int = 1_000
+    max_failures: int = setting(1, count(1), "restart-strategy.failure-rate.max-failures-per-interval")
+    interval_ms: int = setting(60_000, milliseconds(1), "restart-strategy.failure-rate.failure-rate-interval")
+    delay_ms: int = setting(1_000, milliseconds(0), "restart-strategy.failure-rate.delay")
 
     def __post_init__(self) -> None:
         check(self)
@@ -330,14 +385,30 @@ class RescaleConfig:
     to be deployed; Flink has the minimum among a job's resource requirements, and `reactive` as another scheduler.
     """
 
-    reactive: bool = False
-    minimum_parallelism: int = 1
-    cooldown_ms: int = 30_000
-    stabilization_ms: int = 60_000
-    max_trigger_delay_ms: int | None = None
-    max_checkpoint_failures: int = 2
-    slot_wait_ms: int | None = 300_000
-    submission_stabilization_ms: int = 0
+    reactive: bool = setting(False, FLAG, "jobmanager.scheduler")
+    minimum_parallelism: int = setting(1, count(1))
+    cooldown_ms: int = setting(
+        30_000, milliseconds(0), "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling"
+    )
+    stabilization_ms: int = setting(
+        60_000, milliseconds(0), "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout"
+    )
+    max_trigger_delay_ms: int | None = setting(
+        None,
+        or_none(milliseconds(0), "so long that the failures are waited for"),
+        "jobmanager.adaptive-scheduler.rescale-trigger.max-delay",
+    )
+    max_checkpoint_failures: int = setting(
+        2, count(1), "jobmanager.adaptive-scheduler.rescale-trigger.max-checkpoint-failures"
+    )
+    slot_wait_ms: int | None = setting(
+        300_000,
+        or_none(milliseconds(0), "as long as it takes"),
+        "jobmanager.adaptive-scheduler.submission.resource-wait-timeout",
+    )
+    submission_stabilization_ms: int = setting(
+        0, milliseconds(0), "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout"
+    )
 
     def __post_init__(self) -> None:
         check(self)
@@ -364,9 +435,9 @@ class JobSettings:
     restart_is_default: bool = False
     """True if the user did not choose `restart`: the lab then has a default of its own."""
     rescaling: RescaleConfig = field(default_factory=RescaleConfig)
-    buffer_rows: int = 65_536
-    buffer_bytes: int = 4 * 1024 * 1024
-    channel_credits: int = 2
+    buffer_rows: int = setting(65_536, count(1))
+    buffer_bytes: int = setting(4 * 1024 * 1024, whole(1, MAX_BUFFER_BYTES), "taskmanager.memory.segment-size")
+    channel_credits: int = setting(2, count(1), "taskmanager.network.memory.buffers-per-channel")
 
     def __post_init__(self) -> None:
         check(self)
@@ -389,8 +460,8 @@ def settings_table() -> pd.DataFrame:
     for kind in CLASSES:
         defaults = {each.name: getattr(each.default, "value", each.default) for each in fields(kind)}
         rows += [
-            (kind.__name__, rule.setting, defaults[rule.setting], rule.allowed.text, rule.option)
-            for rule in RULES[kind.__name__]
+            (kind.__name__, name, defaults[name], rule.allowed.text, rule.option)
+            for name, rule in rules_of(kind).items()
         ]
     return pd.DataFrame(rows, columns=["of", "setting", "default", "allowed", "flink"])
 

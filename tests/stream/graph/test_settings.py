@@ -25,7 +25,7 @@ from kit.stream.settings.job_settings import (
     SettingError,
     settings_table,
 )
-from kit.stream.settings.setting_rules import NOT_HERE, RULES
+from kit.stream.settings.setting_rules import NOT_HERE, rules_of
 
 KB, SECOND, MINUTE = 1024, 1_000, 60_000
 FLINKS = {
@@ -109,7 +109,7 @@ def test_every_setting_has_a_rule_that_takes_its_default_and_refuses_nonsense(ki
         "rescaling",
     }  # settings of their own, and who chose the restart
     settings = {field.name for field in fields(kind)} - told
-    assert settings == {rule.setting for rule in RULES[kind.__name__]}
+    assert settings == rules_of(kind).keys()
     for name in settings:
         with pytest.raises(SettingError, match=f"^{name} = .* expected "):
             kind(**{name: object()})
