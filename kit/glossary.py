@@ -1,4 +1,4 @@
-"""Where the kit has the names that Flink uses: `kit.where("takeSnapshotSync")`.
+"""The places in the kit of the names that Flink uses: `kit.where("takeSnapshotSync")`.
 
 The glossary is not written by hand: it is read from the docstrings. If a sentence mentions Flink, or begins with
 "Follows" or "Source:", the names in backticks in it become entries. Each points to the object that the docstring is

@@ -1,9 +1,9 @@
-"""Why are this job's checkpoints slow, and what helps: from a run of the kit, or from what Flink's REST API answers.
+"""Advice on slow checkpoints, from a run of the kit or from the answers of Flink's REST API.
 
-`read_flink` reads a running job, or answers that were saved; `figures_of` takes the statistics of a run. `advise` says
-which phase of which subtask takes the time, and which documented remedy applies. `checkpoint_interval` computes an
-interval from what a checkpoint costs and how often the job fails. `plan_parallelism` says which parallelism, and which
-maximum, spread given keys evenly.
+`read_flink` reads a running job, or answers that were saved; `figures_of` takes the statistics of a run. `advise` names
+the phases and subtasks that take the time, and the documented remedies. `checkpoint_interval` computes an interval from
+the cost of a checkpoint and the rate of failures. `plan_parallelism` finds a parallelism and a maximum parallelism that
+spread given keys evenly.
 """
 
 from kit.advice.advise import advise

@@ -1,7 +1,7 @@
-"""Which phase of which subtask takes the time of a job's checkpoints, and which documented remedy applies.
+"""The rules that find the phase and the subtask that slow a job's checkpoints, with the documented remedy.
 
-Each rule is a function from figures to at most one remedy. A rule speaks when its numbers say so, and gives them. The
-limits are at the top; all are ratios, but for times too short to matter.
+Each rule is a function from figures to at most one remedy. It applies if its numbers exceed a limit, and the remedy
+quotes these numbers. The limits are at the top: ratios, and times that are too short to matter.
 """
 
 from __future__ import annotations

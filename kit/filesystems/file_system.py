@@ -23,12 +23,12 @@ from pyarrow import fs
 from pyarrow.fs import FileInfo
 
 _FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or have the quota raised"}
-"""What to do when nothing more can be written, by the error's number."""
+"""The advice for a full file system, by the number of the error."""
 _TRIES = 10
 
 
 class CutOffError(OSError):
-    """A file has fewer bytes than were to be read from it."""
+    """A file has fewer bytes than expected."""
 
     def __init__(self, path: str, size: int, wanted: int) -> None:
         super().__init__(f"{path} ends at byte {size}, and {wanted} bytes were to be read")

@@ -1,4 +1,4 @@
-"""Where a path or a URI is: in which file system, and under which path there."""
+"""The place of a path or a URI: its file system, and its path there."""
 
 from __future__ import annotations
 

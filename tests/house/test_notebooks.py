@@ -1,9 +1,8 @@
 """Notebooks check what they claim to check, and each is a lesson of the same form.
 
-nbval compares nothing in a cell without an execution count, not even when told to be strict; a cell that is to be
-compared (tag `nbval-check-output`) and was never run, or was stripped, would pass forever. What it compares of a
-picture is what the picture says, and how many shapes it draws (`notebooks/conftest.py`); one that says nothing cannot be
-compared.
+nbval compares nothing in a cell without an execution count, not even if it is strict. So a cell with the tag
+`nbval-check-output` that was never run, or was stripped, would always pass. Of a picture it compares the words and the
+number of shapes (`notebooks/conftest.py`); a picture without words cannot be compared.
 """
 
 from __future__ import annotations

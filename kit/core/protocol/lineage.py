@@ -5,12 +5,12 @@
     run c, from savepoint 5:    would publish again what a published after 5, and b after that
 
 Every file that a sink publishes carries the name of its *writer*: the lineage's first run and the run itself. Every
-snapshot that a sink takes part in holds what it covers: the runs that led to it, each with the last checkpoint whose
-output it accounts for. So output that is later than a snapshot can be distinguished from what the
-snapshot covers, wherever the snapshot has been moved to, and from the output of other jobs, whose lineage has another
-first run.
+snapshot with a sink lists the output that it covers: the runs that led to it, each with the last checkpoint whose
+output it accounts for. So output that is later than a snapshot can be distinguished from output that the snapshot
+covers, even if the snapshot has been moved. It can also be distinguished from the output of other jobs, whose lineage
+has another first run.
 
-Flink has nothing like it: its sinks do not notice that an older savepoint was restored.
+Flink has no counterpart: its sinks do not notice that an older savepoint was restored.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NAME = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class RunOutput:
-    """What one run has published up to and with checkpoint `checkpoint_id`.
+    """The output that one run has published up to and with checkpoint `checkpoint_id`.
 
-    It is `kept` if the snapshot did not lead to this output, and its user chose to keep it nevertheless.
+    It is `kept` if the snapshot did not lead to this output, and the user chose to keep it nevertheless.
 
     Raises ValueError for a name that cannot be part of a file's name: a snapshot may come from a stranger.
     """
@@ -38,9 +38,11 @@ class RunOutput:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.run, str) and _NAME.fullmatch(self.run)):
-            raise ValueError(f"{self.run!r} is no name of a run: expected 1 to 64 letters, digits, - and _")
+            raise ValueError(f"{self.run!r} is not the name of a run: expected 1 to 64 letters, digits, - and _")
         if type(self.checkpoint_id) is not int or type(self.kept) is not bool:
-            raise ValueError(f"({self.checkpoint_id!r}, {self.kept!r}) is no checkpoint id and no mark")
+            raise ValueError(
+                f"expected a checkpoint id and a bool for `kept`, but found ({self.checkpoint_id!r}, {self.kept!r})"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class CoveredOutput:
 
     def __post_init__(self) -> None:
         if not self.runs or not all(isinstance(each, RunOutput) for each in self.runs):
-            raise ValueError(f"{self.runs!r} are no runs: expected at least one RunOutput")
+            raise ValueError(f"expected at least one RunOutput, but found {self.runs!r}")
 
     @property
     def first_run(self) -> str:

@@ -35,9 +35,9 @@ class StoredCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """How a job has ended, and what stays of it: the checkpoints `keep`, and the `shared` files that they need.
+    """The result of a job that has ended: its status, the checkpoints to `keep`, and the `shared` files that they need.
 
-    `savepoint` is the one with which the job was stopped, "" if it was not.
+    `savepoint` is the path of the savepoint that stopped the job, or "".
     """
 
     status: str

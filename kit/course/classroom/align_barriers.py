@@ -60,7 +60,7 @@ class Task:
         """Do nothing: there is no time limit."""
 
     def note_barrier(self, note: BarrierNote | AlignmentTimedOut) -> None:
-        """Do nothing: there is no trace."""
+        """Do nothing: the classroom keeps no trace."""
 
 
 class Bench:

@@ -320,7 +320,7 @@ class Student:
         made = ["r", table.number_of(value, surface), surface.name, fields]
         if surface.name not in self._told:
             self._told.add(surface.name)
-            made.append(surface.told)
+            made.append(surface.description)
         return made
 
     def _decoded(self, table: Table, value: Any) -> Any:

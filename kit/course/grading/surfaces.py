@@ -1,4 +1,4 @@
-"""What a student's part may see of the kit's objects in grading, and which names of the kit it may import.
+"""The access of a student's part to the kit in grading: the visible members of objects, and the importable names.
 
 A surface lists values (sent with the object, which does not change), attributes (looked up when they are read) and
 methods. Nothing else can be reached from the student's process: no private name, and no other module.
@@ -36,7 +36,7 @@ from kit.verify.explore import Exploration, Situation
 
 @dataclass(frozen=True)
 class Surface:
-    """What may be seen of one kind of object."""
+    """The visible members of one kind of object."""
 
     name: str
     values: tuple[str, ...] = ()
@@ -45,8 +45,8 @@ class Surface:
     classes: tuple[str, ...] = ()
 
     @property
-    def told(self) -> dict[str, object]:
-        """What the student's process has to know of it."""
+    def description(self) -> dict[str, object]:
+        """The description that the student's process receives."""
         return {
             "name": self.name,
             "classes": self.classes or (self.name,),

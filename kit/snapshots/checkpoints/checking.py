@@ -1,4 +1,4 @@
-"""What a restore would meet in the state files: types that changed since the checkpoint was taken.
+"""The check of state files before a restore: types that changed since the checkpoint was taken.
 
 `kit.restore_check` needs only the metadata. Types are in the state files: they are compared with those of a newer
 checkpoint of the job, and with what a job of the kit declares.

@@ -1,4 +1,4 @@
-"""What changed from one checkpoint to another: operators, states, keys and values.
+"""The changes from one checkpoint to another: operators, states, keys and values.
 
 Values are compared state by state: both sides of one state are in memory at a time.
 """
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _Ids = tuple[str | None, str | None]
-"""What an operator is called before and after; None on the side that does not have it."""
+"""The ids of an operator before and after; None on the side that does not have it."""
 _OfSubtask = Counter[tuple[int, str]]
 """Rows by subtask and change."""
 CHANGES, GROUP = ("added", "removed", "changed"), "key_group"
 VALUES = ("value", "last_access")
-"""Columns that are compared; all others together are the key of a row, but for its key group."""
+"""The columns that are compared; all others except the key group form the key of a row."""
 
 
 class Opened(Protocol):
-    """An opened checkpoint, as far as it is compared."""
+    """The members of an opened checkpoint that a comparison uses."""
 
     @property
     def title(self) -> str: ...

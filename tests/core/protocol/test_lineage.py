@@ -23,5 +23,5 @@ def test_output_that_is_kept_is_told_apart_from_that_of_the_run() -> None:
 
 @pytest.mark.parametrize("text", ["[]", "{}", "[[1, 2]]", '[["a", true]]', '[["a/b", 1]]', '[["a", 1, 2]]', '[["a"]]'])
 def test_what_names_no_runs_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no run|no name of a run|no checkpoint id|names no runs"):
+    with pytest.raises(ValueError, match=r"at least one RunOutput|not the name|a checkpoint id|names no runs"):
         CoveredOutput.decode(text)

@@ -1,4 +1,4 @@
-"""Rules about the order in which a task takes what its inputs, its own queues and the JobMaster bring."""
+"""Rules about the order in which a task handles elements of its inputs, its own queues, and messages of the job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kit.verify.explore.tables import Ids
 
 @dataclass
 class _Arriving:
-    """What may arrive at a task: a column for each of its inputs."""
+    """The elements that may arrive at a task: a column for each of its inputs."""
 
     batch: Batch
     task: int
@@ -36,19 +36,19 @@ class _Arriving:
 
     @cached_property
     def settled(self) -> Mask:
-        """Where nothing is taken from an input: it is blocked, or has ended."""
+        """True where the task takes nothing from an input, because it is blocked or has ended."""
         settled: Mask = self.batch.space.machines[self.task].settled.of(self.batch.rows[:, self.task])
         return settled[:, : len(self.channels)] == 2
 
     @cached_property
     def left_alone(self) -> Mask:
-        """Where the JobMaster has sent nothing that matters to data: news of a complete checkpoint, or of an abort."""
+        """True where no message that affects data is in flight from the JobMaster; completions and aborts do not."""
         told = self.batch.message(self.task)
         return self.batch.may_abort | (told == 0) | self.batch.known.is_of(told, NotifyCheckpointComplete)
 
     @cached_property
     def undisturbed(self) -> Mask:
-        """Where the task exists, and no barrier may still overtake what it would take."""
+        """True where the task exists, and no barrier may still overtake the elements that it would take."""
         exists: Mask = self.batch.rows[:, self.task] != 0
         if self.batch.known.overtakes:
             exists &= self.left_alone & ~self.batch.known.barriers.may_overtake(self.batch.rows, self.task)
@@ -56,12 +56,12 @@ class _Arriving:
 
     @cached_property
     def takes(self) -> Mask:
-        """Where the task would take what has arrived on an input."""
+        """True where the task would take the first element of an input."""
         return (self.heads != 0) & ~self.settled & self.undisturbed[:, None]
 
     @cached_property
     def binding(self) -> Mask:
-        """Where a barrier does not commute with the completion of an older checkpoint."""
+        """True where a barrier does not commute with the completion of an older checkpoint."""
         bound = np.zeros(self.heads.shape, bool)
         barriers = self.takes & self.batch.known.is_of(self.heads, CheckpointBarrier)
         for place in range(len(self.channels)):

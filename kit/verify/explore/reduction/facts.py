@@ -1,6 +1,6 @@
-"""What the rules ask about rows of a space: `Knowledge` is kept for the whole search, `Batch` holds some rows of it.
+"""The facts about rows of a space that the rules use: `Knowledge` lasts for the whole search, `Batch` has some rows.
 
-Every answer is a mask: True for the rows in which it is the case. What depends on a machine's state and a word is
+Every answer is a mask, which is True for the rows in which the fact holds. A fact about a machine's state and a word is
 computed once for each pair, and looked up afterwards.
 """
 
@@ -173,12 +173,12 @@ class Batch:
 
     @cached_property
     def may_abort(self) -> Mask:
-        """Where a checkpoint may still be aborted while the job continues, or the news of it are in flight."""
+        """True where a checkpoint may still be aborted while the job continues, or the notifications are in flight."""
         return self.known.aborts.threaten(self.rows)
 
     @cached_property
     def contested(self) -> Mask:
-        """Where a task's file may fail between actions of the JobMaster, or the failure is on its way to it."""
+        """True where a task's file may fail between actions of the JobMaster, or the failure is in flight to it."""
         return self.known.aborts.contest(self.rows)
 
     @property
