@@ -81,12 +81,15 @@ def test_a_task_tells_why_it_waits_what_it_holds_and_what_it_did(midway: Explore
 
 def test_a_channel_tells_its_queue_record_by_record(midway: Explorer) -> None:
     lab = midway.lab
-    number = next(number for number in lab.look.stages[-1].ends() if len(lab.queue(number)) > 0)
+    queues = {number: lab.queue(number) for number in lab.look.stages[-1].ends()}
+    number = next(number for number, queue in queues.items() if queue["record"].notna().any())
     told = pick(midway, f"channel:{number}")
     sender, receiver = lab.look.stages[-1].ends()[number]
     assert f"Why is {sender} → {receiver} blocked?" in told
     assert "(channel" not in told, "the number says nothing to a reader"
-    assert str(lab.queue(number)["kind"].iloc[0]) in told
+    for record in queues[number]["record"].dropna():
+        assert f"carrier {record['carrier']}, " in told
+    assert str(queues[number]["place"].iloc[0]) not in told, "the page says where each element is"
 
 
 def test_a_checkpoint_tells_who_made_it_slow(midway: Explorer) -> None:

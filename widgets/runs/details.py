@@ -1,8 +1,8 @@
 """The details of the item that was clicked on the stage, and the actions that the kernel offers on it.
 
-For a task, a channel, a checkpoint or a message, the details explain its state at the cursor, and list the records in
-its state or queue. For a recorded run, only the facts in its trace are known. Faults are offered on the item that they
-affect.
+The page itself shows the facts of the film about the item (`details.js`). These details add what only the kernel knows:
+why the item is in its state at the cursor, the records in its state or queue, and the figures of each subtask. For a
+recorded run, only the explanation is known. Faults are offered on the item that they affect.
 """
 
 from __future__ import annotations
@@ -128,25 +128,21 @@ def _state_html(lab: Lab, name: str) -> str:
 
 
 def _queue_html(lab: Lab, channel: int) -> str:
-    queue = lab.queue(channel).drop(columns=["task", "source", "channel"]).dropna(axis="columns", how="all")
-    if not len(queue):
-        return "<h4>What is in it</h4><p>Nothing.</p>"
-    return f"<h4>What is in it, first in the queue first</h4>{frame_html(queue, MOST_ROWS)}"
+    """Return the values of the elements in a channel. The page lists the elements and their places."""
+    queue = lab.queue(channel)
+    values = queue[queue["record"].notna() | queue["timestamp_ms"].notna()]
+    values = values.drop(columns=["task", "source", "channel", "place"]).dropna(axis="columns", how="all")
+    return f"<h4>The values in it, first in the queue first</h4>{frame_html(values, MOST_ROWS)}" if len(values) else ""
 
 
 def _checkpoint_html(explored: ExploredRun, checkpoint_id: int) -> str:
-    known = explored.moment.checkpoints.get(checkpoint_id)
-    if known is None:
-        return ""
+    """Return the figures of each subtask. The page has those of the checkpoint."""
     lab = explored.lab
-    head = f"<p>{known.status}: {len(known.acked)} of {len(known.expected)} tasks have acknowledged"
-    head += f", {known.size_bytes:,} bytes" if known.size_bytes is not None else ""
-    head += f"; {escape(known.reason)}</p>" if known.reason else "</p>"
-    if lab is None or not explored.is_present:
-        return head
+    if lab is None or not explored.is_present or checkpoint_id not in explored.moment.checkpoints:
+        return ""
     wanted = ["task", "status", "start_delay_ms", "alignment_ms", "sync_ms", "async_ms", "end_to_end_ms"]
     wanted += ["checkpointed_bytes", "persisted_bytes"]
-    return head + frame_html(lab.statistics.subtasks(checkpoint_id)[wanted], MOST_ROWS)
+    return f"<h4>Subtasks</h4>{frame_html(lab.statistics.subtasks(checkpoint_id)[wanted], MOST_ROWS)}"
 
 
 # --- what would be ----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from html import escape
 from itertools import groupby
 from operator import itemgetter
 
+from kit.core.markup import Markup, element
 from kit.draw.picture import in_theme
 from kit.draw.stage.frames import moment_svg
 from kit.draw.view_html import fold, table, view_html
@@ -68,15 +69,16 @@ def _that_matter(block_run: BlockRun) -> list[str]:
 
 def _came(outcome: Sequence[str]) -> str:
     """Return the records as rows, with the machine beside its record; anything else (answers, tables) as lines."""
-    parts = []
+    rows = []
     for who, lines in groupby(map(_split, outcome), key=itemgetter(0)):
         if who:
             told = "".join(f'<div class="p-{sign}"><i>{sign}</i> {_marked(what)}</div>' for _, sign, what in lines)
-            parts.append(f'<tr><th scope="row">{escape(who)}</th><td>{told}</td></tr>')
+            rows.append(element("tr", element("th", who, scope="row"), element("td", Markup(told))))
         else:
             said = "".join(f'<p class="p-said">{_marked(what)}</p>' for *_, what in lines)
-            parts.append(f'<tr><td colspan="2">{said}</td></tr>')
-    return f'<div class="v-scroll"><table class="p-came" aria-label="what comes of it">{"".join(parts)}</table></div>'
+            rows.append(element("tr", element("td", Markup(said), colspan="2")))
+    shown = element("table", *rows, class_="p-came", aria_label="what comes of it")
+    return element("div", shown, class_="v-scroll")
 
 
 def _split(line: str) -> tuple[str, str, str]:
