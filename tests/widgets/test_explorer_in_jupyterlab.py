@@ -89,7 +89,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_notebook(folder / "notebooks" / "n.ipynb", [CELL, GROUPS, *OTHERS])
     for number in range(len(JOBS) + 1):  # one each: what is saved by itself of one is not beside the next
         write_notebook(folder / "notebooks" / f"looks{number}.ipynb", [LOOKS])
-    write_notebook(folder / "notebooks" / "dies.ipynb", [CELL])
+    for name in ("dies", "again"):
+        write_notebook(folder / "notebooks" / f"{name}.ipynb", [CELL])
     write_notebook(folder / "notebooks" / "questions.ipynb", [five_questions.CELL])
     write_notebook(folder / "notebooks" / "job.ipynb", [START, "kit.running()"])
     write_notebook(folder / "notebooks" / "spark.ipynb", [ON_SPARK])
@@ -248,6 +249,26 @@ def test_a_dead_kernel_is_one_sentence(address: str, browser: Browser, tmp_path:
     expect(app.locator('.kit-viewport [data-name^="t:"]').first).to_be_visible()
     assert app.evaluate(BROKEN_LINKS) == 0
     app.screenshot(path=picture_file(tmp_path, "walk dead kernel"))
+    page.close()
+    assert wrong == []
+
+
+def test_a_cell_that_is_run_again_leaves_no_explorer_behind(address: str, browser: Browser) -> None:
+    wrong: list[str] = []
+    page = new_page(browser, wrong)
+    notebook = Notebook(page, address, "again.ipynb")
+    left = (
+        "sum(type(each).__name__ == 'Explorer' for each in __import__('ipywidgets').widgets.widget._instances.values())"
+    )
+    for _ in range(3):
+        notebook.run_all()
+        expect(page.locator(".kit-explorer .kit-count")).to_have_text("step 1 of 1, 0 ms")
+    app = page.locator(".kit-explorer")
+    expect(app).to_have_count(1)
+    assert says(notebook, left) == "1"
+    app.get_by_role("button", name="Step", exact=True).click()
+    expect(app.locator(".kit-head")).to_have_text("flights running")
+    expect(page.locator(".jp-OutputArea").get_by_text("Error displaying widget")).to_have_count(0)
     page.close()
     assert wrong == []
 
