@@ -154,7 +154,7 @@ def where(name: str) -> Found:
 
 
 def _nearest(name: str, cutoff: float) -> list[str]:
-    """Return the names of Flink's that are spelled most like this one, but for capitals."""
+    """Return the names in Flink with the most similar spelling, ignoring capitals."""
     spelled = {key.lower(): key for entry in glossary() for key in (entry.name, entry.flink)}
     return [spelled[key] for key in get_close_matches(name.lower(), spelled, n=3, cutoff=cutoff)]
 

@@ -214,7 +214,7 @@ class StoreContract:
                 deposed.next_id()
 
     def test_a_write_that_another_driver_overtakes_fails(self, opened: OpenRecords) -> None:
-        """The takeover comes between what the first driver reads and what it writes for that."""
+        """The takeover happens between the first driver's read and its write."""
         records = opened()
         first = begun(records)
         first.next_id()

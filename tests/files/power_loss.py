@@ -52,7 +52,7 @@ class Change:
 
 
 class DiedError(BaseException):
-    """The process is killed. Nothing in it may notice, so this is no Exception."""
+    """The process is killed. No code in it may catch that, so this is not an Exception."""
 
 
 @dataclass(slots=True)
@@ -186,7 +186,7 @@ class Remainder:
     contents: dict[str, bytes | None]
 
     def build(self, place: Path) -> None:
-        """Replace what is at `place` by this."""
+        """Replace the contents of `place` by this."""
         shutil.rmtree(place)
         place.mkdir()
         for path, content in self.contents.items():

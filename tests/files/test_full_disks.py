@@ -1,4 +1,4 @@
-"""A disk that is full: every writer says so, with what to do, and leaves nothing that looks complete.
+"""A full disk: every writer reports it with a remedy, and leaves nothing that looks complete.
 
 The device `/dev/full` has no room. A link to it stands where a writer has its unfinished file.
 """

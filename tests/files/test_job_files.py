@@ -152,7 +152,7 @@ def test_after_a_restore_ids_go_on_behind_the_snapshot_and_never_back(durable: b
 
 
 class OvertakenOutput(MemoryOutput):
-    """The output of a driver that is frozen when it has listed what is published, while another one takes over."""
+    """The output of a driver that is frozen after it has listed the published files, while another one takes over."""
 
     def __init__(self, overtake: Callable[[], None]) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ def records(objects: Objects) -> ObjectRecords:
 
 
 def test_a_put_that_failed_without_effect_is_an_error(records: ObjectRecords, objects: Objects) -> None:
-    """The object is there, with what it held before."""
+    """The object exists with its old content."""
     objects.on_put = fail
     with pytest.raises(StoreError, match="the connection broke") as raised:
         records.write("run", b"two")

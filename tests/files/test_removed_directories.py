@@ -1,4 +1,4 @@
-"""Directories that are removed while a job runs: the driver makes what it needs again, or stops once, and says why."""
+"""Directories that are removed while a job runs: the driver creates them again, or stops once with the reason."""
 
 from __future__ import annotations
 

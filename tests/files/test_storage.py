@@ -123,7 +123,7 @@ def test_metadata_is_never_overwritten(storage: CheckpointStorage, monkeypatch: 
     storage.write_metadata(location, b"first")
     with pytest.raises(StorageError, match="chk-1/_metadata' exists already"):
         storage.write_metadata(location, b"second")
-    # The same when somebody else is faster, between the look and the write.
+    # The same if another process writes between the check and the write.
     monkeypatch.setattr(storage, "exists", lambda path: False)
     with pytest.raises(StorageError, match="chk-1/_metadata' exists already"):
         storage.write_metadata(location, b"second")

@@ -1,4 +1,4 @@
-"""The durable store in a real ZooKeeper, and what is known when that goes away."""
+"""The durable store in a real ZooKeeper, and the store's state if ZooKeeper goes away."""
 
 from __future__ import annotations
 

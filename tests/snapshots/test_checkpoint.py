@@ -1,4 +1,4 @@
-"""An opened checkpoint: its tables against what Flink's own reader says, its errors, directories of several."""
+"""An opened checkpoint: its tables compared with Flink's own reader, its errors, and directories of several."""
 
 from __future__ import annotations
 

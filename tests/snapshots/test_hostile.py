@@ -30,7 +30,7 @@ REAL = pytest.mark.parametrize(("version", "case"), [value_cases()[0], value_cas
 
 
 def looked_at(folder: Path, *, with_tables: bool = True) -> None:
-    """Open a checkpoint and read all that can be read of it; only errors of the kit may result."""
+    """Open a checkpoint and read everything in it; only errors of the kit may result."""
     checkpoint = kit.open_checkpoint(folder)
     if with_tables:
         for frame in (checkpoint.operators, checkpoint.subtasks, checkpoint.handles, checkpoint.files):

@@ -1,4 +1,4 @@
-"""The logs, brokers and files around a job, as a restore would meet them."""
+"""The logs, brokers and files around a job, as a restore would find them."""
 
 from __future__ import annotations
 

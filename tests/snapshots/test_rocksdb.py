@@ -1,4 +1,4 @@
-"""Entries of several SST files, merged as RocksDB does: what no real checkpoint here has is written by hand."""
+"""Entries of several SST files, merged as RocksDB does: cases that no real checkpoint here has are written by hand."""
 
 from __future__ import annotations
 

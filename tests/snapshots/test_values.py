@@ -1,4 +1,4 @@
-"""Every value in real checkpoints and savepoints, against what Flink itself says is in them."""
+"""Every value in real checkpoints and savepoints, compared with Flink's report."""
 
 from __future__ import annotations
 

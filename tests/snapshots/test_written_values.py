@@ -1,4 +1,4 @@
-"""Random values of SQL and Avro: what is encoded is decoded to the same, through Arrow's columns as well."""
+"""Random values of SQL and Avro: encoding and decoding preserve them, through Arrow's columns as well."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class Snapshot:
 
 
 class Chain:
-    """Runs at random, each from scratch or from any snapshot so far, and what is expected of each."""
+    """Random runs, each from scratch or from any snapshot so far, and their expected results."""
 
     def __init__(self, host: InLab | OnSlots, seed: int, policies: tuple[str, ...]) -> None:
         self.host = host
@@ -217,7 +217,7 @@ class Chain:
                 return
 
     def _begin(self, mode: str) -> None:
-        """Start from scratch; what was published before is deleted."""
+        """Start from scratch; earlier output is deleted."""
         taken = self.host.run(self._environment(mode), self.random.randint(1, 3), self._ending())
         self._deleted(set(self.visible))
         self.snapshots = [each for each in self.snapshots if each.published]  # the others are not known to be older

@@ -89,7 +89,7 @@ class Story:
 
 
 class Teller:
-    """Tells one story; `happened` counts what came about in it."""
+    """Runs one story; `happened` counts the events in it."""
 
     def __init__(self, story: Story) -> None:
         self.story = story
@@ -186,7 +186,7 @@ class Teller:
 
     @property
     def _answers(self) -> list[CompleteRequest]:
-        """To the stops that this life's driver was asked for."""
+        """The answers to the stops that this life's driver was asked for."""
         answers = self.lab._world.answers
         return [answers[request] for request in self._stops if request in answers]
 

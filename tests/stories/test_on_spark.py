@@ -34,7 +34,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 class Killer:
-    """Kills a worker of a job that is being stopped: some time after the request, or after the savepoint stands."""
+    """Kills a worker of a job that is being stopped: some time after the request, or after its savepoint."""
 
     def __init__(self, job: SparkJob, savepoints: Path, chance: random.Random) -> None:
         self.job, self._savepoints, self._chance = job, savepoints, chance

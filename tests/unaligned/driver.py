@@ -90,12 +90,12 @@ class Driver:
         self.run_until(lambda: self.lab.position >= end or self.lab.ended, or_rest=True)
 
     def run(self) -> None:
-        """Go on to the end of the job, and do what is still to be done after it."""
+        """Run to the end of the job, and take the actions that remain after it."""
         self.run_until(lambda: self.lab.ended)
         self.settle()
 
     def settle(self) -> None:
-        """Do everything that is under way; timers that are not due stay."""
+        """Take all actions that remain; timers that are not due stay."""
         while any(not isinstance(action, LetTimePass) for action in self.enabled()):
             self.turn()
 
@@ -176,7 +176,7 @@ class Driver:
     # ---- what must be so
 
     def check_nothing_left(self) -> None:
-        """The job has ended: no file that nothing refers to, and nothing under way."""
+        """Check that the ended job left no unreferenced file, and nothing in flight."""
         lab, world = self.lab, self.lab._world
         assert lab.ended
         assert state_files(lab) == referenced_files(lab)

@@ -182,7 +182,7 @@ class Plan:
     sink: Sink = field(default_factory=lambda: CollectSink("rows"))
 
     def rescaled(self, parallelism: int, mode: str | None = None) -> Plan:
-        """The same job at another parallelism, perhaps checkpointed in another way."""
+        """Return the same job at another parallelism, perhaps with another checkpointing mode."""
         return replace(self, parallelism=parallelism, run=self.run + 1, mode=mode or self.mode)
 
     @property

@@ -106,7 +106,7 @@ def start(driver: Driver) -> None:
 
 
 def recover(driver: Driver) -> None:
-    """Go on until all that was in flight is processed, and read nothing: before that a checkpoint is declined."""
+    """Process all in-flight data without reading more; a checkpoint before that is declined."""
     driver.held = _holding(driver, 0, ())
     start(driver)
     driver.run_until(lambda: False, or_rest=True)

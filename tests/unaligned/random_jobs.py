@@ -106,7 +106,7 @@ def settings_for(plan: Plan, settings: dict[str, Any]) -> dict[str, Any]:
     return settings | {"max_concurrent": 1} if plan.unaligned else settings
 
 
-# ---- the deeds --------------------------------------------------------------------------------------------------
+# ---- the actions ------------------------------------------------------------------------------------------------
 
 
 def _checkpoint(driver: Driver, _: int, settings: dict[str, Any]) -> Driver:

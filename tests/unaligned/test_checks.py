@@ -1,4 +1,4 @@
-"""The checks see what is wrong: a record lost, doubled, or out of order on a channel."""
+"""The checks find errors: a record that is lost, repeated, or out of order on a channel."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_failures_at_every_stage(topology: str, parallelism: int, mode: str) -> 
 
 
 def checkpoint_with_records_in_flight(driver: Driver, rows: int, held: Tasks) -> str:
-    """Take a checkpoint with records on their way to these tasks, all over exchanges by key."""
+    """Take a checkpoint with records in flight to these tasks, all over exchanges by key."""
     fill(driver, rows, held)
     path = checkpoint(driver, held)
     found = in_flight(driver, path)

@@ -54,7 +54,7 @@ def with_data_in_flight(senders: int, receivers: int, others: int | None) -> tup
         )
 
     def settle(receivers: str, most_steps: int = 10_000) -> None:
-        """Do what may happen without a turn of these, and without waiting."""
+        """Take all possible actions, except turns of these tasks and waiting."""
         end = lab.position + most_steps
         while lab.position < end and (possible := [each for each in lab.enabled() if not is_held(each, receivers)]):
             lab.step(possible[0])

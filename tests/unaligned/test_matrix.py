@@ -1,4 +1,4 @@
-"""Flink's matrix of rescales with records under way: no record is lost, none comes twice, channels keep their order."""
+"""Flink's matrix of rescales with in-flight records: no record is lost or repeated, and channels keep their order."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ def test_a_mistake_names_operator_and_function(function: type, said: str) -> Non
 
 
 class Failing(ProcessFunction, CheckpointedFunction):
-    """Cannot say what a checkpoint is to keep."""
+    """Fails to provide its state for a checkpoint."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         pass

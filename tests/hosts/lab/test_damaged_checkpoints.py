@@ -76,7 +76,7 @@ def test_it_starts_from_the_newest_intact_checkpoint(how: str) -> None:
 
 
 def test_the_entries_of_damaged_checkpoints_are_removed_and_no_others(caplog: pytest.LogCaptureFixture) -> None:
-    """A driver after the next finds the intact ones, and no damaged one that it would have to pass over again."""
+    """A later driver finds the intact ones, and no damaged one that it would have to skip again."""
     env = job()
     lab = dead(env, checkpoints=3)
     damage(lab, "cut off", 3)

@@ -98,7 +98,7 @@ def test_splits_of_which_nobody_knows_whether_they_have_rows_are_asked_once_an_i
 
 
 def test_a_checkpoint_does_not_wait_for_a_read() -> None:
-    """The answer to a read comes as late as it likes: the checkpoint has the position before it."""
+    """The answer to a read may be late: the checkpoint has the position before it."""
     source = Endless("a", {"a": 5}, batch_rows=5)
     lab = Lab(job(source, 1, interval_ms=None))
     lab.run_until(record="ReadSplit")

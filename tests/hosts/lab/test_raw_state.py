@@ -99,7 +99,7 @@ def _none_began() -> None:
 
 
 def check_output(lab: Lab) -> None:
-    """Each key has been counted from 1 to the number of its rows, each number once."""
+    """Check that each key was counted from 1 to the number of its rows, each number once."""
     published = Counter((row.k, row.rows) for row in lab.output().itertuples())
     expected = Counter(row["k"] for row in ALL_ROWS)
     assert published == Counter({(key, n): 1 for key, rows in expected.items() for n in range(1, rows + 1)})

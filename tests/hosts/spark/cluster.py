@@ -84,7 +84,7 @@ class StandaloneCluster:
         return process
 
     def close(self) -> None:
-        """End all of it, also what is stopped."""
+        """End all processes, also stopped ones."""
         below = [child for process in self.processes for child in descendants(process.pid)]
         for pid in below:
             send(pid, signal.SIGCONT)

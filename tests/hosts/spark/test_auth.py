@@ -151,7 +151,7 @@ def test_a_replayed_handshake_is_refused(pair: tuple[Tape, Tape]) -> None:
 
 
 def test_a_reflected_proof_is_refused(pair: tuple[Tape, Tape]) -> None:
-    """The attacker has no secret: it answers with what the listener itself says."""
+    """The attacker has no secret: it replays the listener's own messages."""
     listening = listen_on(pair[1])
     hello = struct.pack("!4sBBxxiQ32s", b"CKIT", 1, Purpose.CONTROL, DRIVER, 7, bytes(32))
     pair[0].send_buffers([hello])

@@ -66,7 +66,7 @@ class Held:
         self.jobs.append(job)
 
     def work(self, host: TaskHost) -> list[Word]:
-        """Do what was asked for, hand the answers to the host, and give those that reach a machine."""
+        """Carry out the work, pass the answers to the host, and return those that reach a machine."""
         jobs, self.jobs = self.jobs, []
         done = [work for job in jobs if (work := job()) is not None]
         for work in done:

@@ -70,7 +70,7 @@ def leaves_half_way(endpoint: Endpoint, purpose: Purpose) -> None:
 
 
 def a_byte_at_a_time(endpoint: Endpoint, purpose: Purpose) -> None:
-    """A hello that is never done, though something of it comes each moment."""
+    """A hello that never ends, although bytes of it arrive all the time."""
     with dialled(endpoint) as sock, contextlib.suppress(ConnectionError):
         sock.settimeout(0.04)
         for byte in b"CKIT\x01" + bytes([purpose]) + bytes(HELLO_BYTES):

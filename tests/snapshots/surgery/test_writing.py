@@ -1,4 +1,4 @@
-"""Tests of where a new savepoint is written, and of what is refused."""
+"""The place of a new savepoint, and the errors."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def differences(
     left_out: Collection[str] = (),
     compared: Counter[str] | None = None,
 ) -> Iterator[str]:
-    """Yield each state and timer that is not what Flink said, row by row; `change` gives what became of a row."""
+    """Yield each state and timer that differs from Flink's, row by row; `change` returns a row after the edit."""
     for uid, operator in truth["operators"].items():
         if uid in left_out:
             continue

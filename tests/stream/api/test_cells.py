@@ -1,4 +1,4 @@
-"""A cell of a notebook run again means what it says once; a script means every line."""
+"""A notebook cell that runs again replaces its operators; a script adds the operators of every line."""
 
 from __future__ import annotations
 

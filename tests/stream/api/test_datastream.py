@@ -1,4 +1,4 @@
-"""The fluent API: what newcomers write, what becomes of it, and what is refused at the line that is wrong."""
+"""The fluent API: the code that newcomers write, the resulting graph, and errors at the line that is wrong."""
 
 from __future__ import annotations
 

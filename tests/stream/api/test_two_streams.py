@@ -1,4 +1,4 @@
-"""Streams joined, connected, set aside and timed: what becomes of them in the graph, and what is refused."""
+"""Streams joined, connected, set aside and timed: the resulting graph, and the errors."""
 
 from __future__ import annotations
 

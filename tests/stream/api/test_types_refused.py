@@ -1,4 +1,4 @@
-"""A type that could not be given back is refused where it is written: one message that names it, and what to use."""
+"""A type that cannot be restored is rejected where it is declared: one message names it and an alternative."""
 
 from __future__ import annotations
 

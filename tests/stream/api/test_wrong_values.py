@@ -1,4 +1,4 @@
-"""Values of a wrong kind: each is refused where it is given, in one line that names the setting and what it may be."""
+"""Values of a wrong kind: each is rejected immediately, in one line that names the setting and the accepted values."""
 
 from __future__ import annotations
 

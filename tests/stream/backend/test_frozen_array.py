@@ -1,4 +1,4 @@
-"""Frozen arrays: what was there stays readable, whatever is written, whenever the copy is made, by whichever thread."""
+"""Frozen arrays: old values stay readable, whatever is written, and whenever and wherever the copy is made."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_frozen_array_is_what_the_array_was(data: st.DataObject) -> None:
     for one, was in frozen:
         assert np.array_equal(one.array(), was)
     readers.before_write(0)
-    assert not readers  # nobody needs anything any more
+    assert not readers  # nobody needs a value any more
 
 
 def test_nothing_is_kept_beyond_the_size_of_the_array() -> None:
@@ -80,7 +80,7 @@ def test_nothing_is_kept_beyond_the_size_of_the_array() -> None:
 
 def test_what_nobody_will_read_is_not_kept() -> None:
     live, readers = np.arange(1000), Readers()
-    readers.freeze(live, 1000)  # given up at once
+    readers.freeze(live, 1000)  # released immediately
     readers.before_write(np.arange(10))
     assert not readers
 

@@ -103,7 +103,7 @@ def test_states_behave_like_dicts(namespace: Any, data: st.DataObject) -> None:
                 models.pop(key)
             case "freeze":
                 if frozen is not None:
-                    assert frozen[0].encode() == frozen[1]  # what came after the snapshot is not in it
+                    assert frozen[0].encode() == frozen[1]  # later changes are not in the snapshot
                 snapshot = state.snapshot()
                 frozen = None if snapshot is None else (snapshot, snapshot.encode())
         check(models, state, value, listed, mapped, total, average)

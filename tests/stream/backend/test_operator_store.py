@@ -1,4 +1,4 @@
-"""Operator state: lists dealt out entry by entry, unions and maps given to all, equal bytes, damage found."""
+"""Operator state: lists are split, unions and maps are copied, equal state has equal bytes, and damage is found."""
 
 from __future__ import annotations
 

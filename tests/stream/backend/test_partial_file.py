@@ -114,7 +114,7 @@ def test_a_header_may_be_long() -> None:
 
 @given(st.data())
 def test_damage_ends_in_one_error(data: st.DataObject) -> None:
-    """Any byte changed, or the file cut anywhere: what is wanted is right, or it is said."""
+    """If any byte changes, or the file is truncated anywhere, the result is correct or an error."""
     handle, good = handle_of(np.arange(300))
     wanted = data.draw(RANGES)
     mine = handle.intersection(wanted)

@@ -1,4 +1,4 @@
-"""The bytes of raw state: what Flink wrote is read, and the same written again; what nobody could read is refused."""
+"""The bytes of raw state: bytes from Flink are read, and written again unchanged; unreadable state is rejected."""
 
 from __future__ import annotations
 

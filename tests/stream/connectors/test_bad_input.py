@@ -1,6 +1,6 @@
 """Bad input: each ends in one clear error that names the thing, with nothing committed and nothing left behind.
 
-Run on both hosts. On Spark's side a gang of slots in threads stands in for Spark, which none of these errors reaches.
+Run on both hosts. On Spark's side a gang of slots in threads replaces Spark, which these errors do not reach.
 """
 
 from __future__ import annotations

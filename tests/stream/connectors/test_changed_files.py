@@ -79,7 +79,7 @@ def read_on(reader: SplitReader, split: Split, position: int, most: int) -> tupl
 
 
 def read_to_end(reader: SplitReader, split: Split, position: int) -> tuple[int, int]:
-    """The same, of all that is left."""
+    """Read the rest of the split, and return the number of rows, and the position behind them."""
     rows, finished = 0, False
     while not finished:
         read = reader.read(split, position, 1 << 16)

@@ -1,4 +1,4 @@
-"""CSV as people have it: columns and types found, against pandas; and what is said of a file that does not fit."""
+"""CSV files of all kinds: columns and types as pandas finds them, and the errors for files that do not fit."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_a_damaged_record_counts_for_nothing(tmp_path: Path) -> None:
 
 
 def take_away(host: HostOnDisk, place: Path, to: Path) -> None:
-    """Move all that is published out of the sinks' directories, as a reader does that has read it."""
+    """Move all published files out of the sinks' directories, as a reader does after reading them."""
     for sink in ("totals", "copy"):
         (to / sink).mkdir(parents=True, exist_ok=True)
         for path in output_files.published_files(str(place / sink)):

@@ -1,6 +1,6 @@
 """A run's output is its own: what another run has published is not added to in silence, and not deleted unasked.
 
-On both hosts; on Spark's side a gang of slots in threads stands in for Spark, which is not asked anything here.
+On both hosts; on Spark's side a gang of slots in threads replaces Spark, which does nothing here.
 """
 
 from __future__ import annotations

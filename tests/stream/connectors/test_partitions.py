@@ -1,4 +1,4 @@
-"""Directories as Hive and Spark write them: what they say of their files are columns of the rows."""
+"""Directories as Hive and Spark write them: values in the names of directories become columns of the rows."""
 
 from __future__ import annotations
 

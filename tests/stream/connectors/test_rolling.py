@@ -1,4 +1,4 @@
-"""Files that a sink writes between two barriers: where they end, what they are called, how many rows are held."""
+"""Files that a sink writes between two barriers: their limits, their names, and the number of rows held in memory."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_few_rows_are_held_however_many_checkpoints_are_aborted() -> None:
     for checkpoint_id in range(1, 60):
         harness.process(batch(0, 70))
         harness.snapshot(checkpoint_id)
-        if checkpoint_id > 2:  # there are always two under way
+        if checkpoint_id > 2:  # two are always in progress
             harness.operator.notify_checkpoint_aborted(checkpoint_id - 2)
         assert harness.operator.rows_in_memory <= 200
 

@@ -179,7 +179,7 @@ class Sinking(RuleBasedStateMachine):
 
     @rule()
     def publish(self) -> None:
-        """The host carries out what it was asked to."""
+        """The host publishes the committed output."""
         for checkpoint_id, effects in self.harness.committed:
             self.commit(effects)
             self.harness.operator.effects_committed(checkpoint_id)

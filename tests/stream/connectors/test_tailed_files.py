@@ -24,7 +24,7 @@ def job(source: Any, parallelism: int = 2) -> StreamEnvironment:
 
 
 def rest(lab: Lab) -> None:
-    """Step until all that was written has been read."""
+    """Step until all written rows have been read."""
     with pytest.raises(LabError, match=r"came to rest|nothing can happen"):
         lab.run()
 

@@ -1,4 +1,4 @@
-"""The shape of an epoch: its channels are named when somebody looks."""
+"""The shape of an epoch: its channels get names only when they are read."""
 
 from __future__ import annotations
 

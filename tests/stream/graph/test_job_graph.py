@@ -1,4 +1,4 @@
-"""Chains, their names, the edges between them, and what a vertex says about itself."""
+"""Chains, their names, the edges between them, and the description of a vertex."""
 
 from __future__ import annotations
 

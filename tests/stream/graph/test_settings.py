@@ -1,4 +1,4 @@
-"""Settings are checked when they are made, and the error says which, what and what else."""
+"""Settings are checked on creation, and the error gives the setting, its value, and the accepted values."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ SCHEMA = pa.schema([("split", pa.string()), ("n", pa.int64()), ("t", pa.int64())
 
 @dataclass(frozen=True, eq=False)
 class Growing(Source):
-    """Splits `a`, `b`, ... that have as many rows as a test says at the moment, row n with the time `10 * n`; only
-    those in `ended` end. It says neither that it is endless nor when it has rows.
+    """Splits `a`, `b`, ... whose numbers of rows a test sets and changes; row n has the time `10 * n`; only
+    those in `ended` end. It declares neither that it is endless nor when it has rows.
     """
 
     names: str
@@ -47,7 +47,7 @@ class Growing(Source):
 
 @dataclass(frozen=True, eq=False)
 class Endless(Growing):
-    """The same, and it says what it can."""
+    """The same, and it declares both."""
 
     @property
     def endless(self) -> bool:

@@ -1,4 +1,4 @@
-"""An operator run by hand: its context, the real state backends behind it, and a memory of all it did.
+"""An operator driven by a test: its context, real state backends, and a record of everything that it did.
 
 `Harness(spec)` is one subtask. `snapshot()` takes the path of a real checkpoint, bytes included; `restored(spec,
 snapshots, parallelism)` gives the subtasks that begin from them, dealt out by the real restore.
@@ -260,7 +260,7 @@ class SourceHarness(Harness):
     operator: SourceOperator
 
     def answer(self, coordinator: Any) -> None:
-        """Let the coordinator answer all that was asked."""
+        """Let the coordinator answer all requests."""
         while self.said:
             for subtask, payload in coordinator.handle_event(self.subtask, self.said.pop(0)):
                 assert subtask == self.subtask

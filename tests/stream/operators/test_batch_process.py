@@ -1,4 +1,4 @@
-"""A function per batch, with state and timers in columns: the same as the function per row that it stands for."""
+"""A function per batch, with state and timers in columns: the same as the equivalent function per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many rows are worked on in a run, a few one by one: what is emitted and kept is the same, to the byte."""
+"""Many rows are processed together, a few one by one: output and state are the same, byte for byte."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Sequences(Source):
 
 
 class Reader(SourceHarness):
-    """A reader whose rows have the event times that a test says, by split and position."""
+    """A reader whose rows have the event times that a test sets, by split and position."""
 
     def __init__(self, spec: Any, **how: Any) -> None:
         start = how.pop("start", True)
@@ -56,7 +56,7 @@ class Reader(SourceHarness):
             self.start()
 
     def read(self, times: dict[str, list[int]]) -> list[tuple[str, int, int]]:
-        """Read all there is; give the reads: split, first row, rows."""
+        """Read all rows, and return the reads: split, first row, rows."""
         reads = []
         while not isinstance(step := self.turn(), Exhausted):
             rows = self.rows(len(self.output.elements) - 1)

@@ -1,4 +1,4 @@
-"""Map, filter, flat map and columns: what comes out, and what an error says."""
+"""Map, filter, flat map and columns: their output, and their errors."""
 
 from __future__ import annotations
 

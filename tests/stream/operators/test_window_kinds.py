@@ -64,7 +64,7 @@ class OneWindow:
 
 @dataclass
 class RowByRow:
-    """Flink's `WindowOperator` in the plainest way, but that late firings come once per batch."""
+    """A plain version of `WindowOperator` in Flink, except that late firings happen once per batch."""
 
     assigner: Any
     lateness: int
@@ -202,7 +202,7 @@ def hold_to(
 def test_windows_of_every_kind_are_those_of_an_operator_that_takes_row_by_row(
     assigner, given_steps, lateness, parallelism, times
 ) -> None:
-    given_steps = [(some * times, *after) for some, *after in given_steps]  # many rows take a way of their own
+    given_steps = [(some * times, *after) for some, *after in given_steps]  # many rows have their own code path
     hold_to(RowByRow(assigner, lateness), given_steps, parallelism)
 
 
