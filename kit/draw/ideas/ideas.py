@@ -213,7 +213,7 @@ def lifetime() -> Svg:
     parts += [
         shapes.path("sent-bad", f"M16 46H{storing - 6:g}"),
         shapes.text(16, 34, "bad", "the timeout, a decline or a failure can abort it"),
-        shapes.text(storing, 34, "good", "nothing can abort it"),
+        shapes.text(storing, 34, "good", "only the store can"),
         shapes.path("cut", f"M{starts[-1] - 2:g} 56V124"),
         shapes.text(starts[-1] - 2, 144, "cut-name", "from here on a restore uses it, and sinks publish", "end"),
     ]
