@@ -212,11 +212,7 @@ class InternedCodec(FrozenKeys):
 
     def retain(self, codes: Codes) -> None:
         """Count one more use of each code."""
-        if len(codes) <= FEW_ROWS:
-            for code in codes.tolist():
-                self._uses[code] += 1
-        else:
-            np.add.at(self._uses, codes, 1)
+        np.add.at(self._uses, codes, 1)
 
     def release(self, codes: Codes) -> None:
         """Count one use less of each code, and forget unused codes."""

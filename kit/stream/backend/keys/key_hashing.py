@@ -183,7 +183,7 @@ def _numbered(keys: pa.Array | npt.NDArray[Any]) -> pa.DictionaryArray | None:
 
 
 def _is_quick_alone(key_type: pa.DataType) -> bool:
-    return pa.types.is_integer(key_type) or _is_string(key_type) or _is_binary(key_type)
+    return pa.types.is_integer(key_type) or _is_binary(key_type)
 
 
 def key_groups_for_hashes(hashes: npt.NDArray[np.int32], max_parallelism: int) -> npt.NDArray[np.uint16]:
