@@ -31,7 +31,7 @@ class CutOffError(OSError):
     """A file has fewer bytes than expected."""
 
     def __init__(self, path: str, size: int, wanted: int) -> None:
-        super().__init__(f"{path} ends at byte {size}, and {wanted} bytes were to be read")
+        super().__init__(f"{path} ends at byte {size}, and {wanted} bytes were requested")
         self.size, self.wanted = size, wanted
 
 
@@ -82,7 +82,7 @@ class FileSystem(ABC):
 
     @abstractmethod
     def open_stream(self, path: str) -> pa.NativeFile:
-        """Open a file for reading from its beginning; what is compressed, by its name, is decompressed."""
+        """Open a file for reading from its beginning, decompressed if its name has the ending of a compressed file."""
 
     def read_range(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """Return `length` bytes of a file from `offset` on, None: all. Raises CutOffError if there are fewer."""

@@ -3,8 +3,8 @@
 The client is the package obstore (the extra `s3`). Address and credentials come from the environment, or from the role
 that the machine has in its cloud: `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ..., and `AWS_ALLOW_HTTP=true` without TLS.
 
-An object appears in one step. It cannot be renamed: it is copied, and the original is deleted. There are no
-directories, only names with slashes: a directory exists if something is below it.
+An object appears in one step. It cannot be renamed: it is copied, and the original is deleted. Names may have slashes,
+but a directory is no object: it exists if something is below it.
 
 A store decides a conditional put itself: to write an object only if there is none (`If-None-Match: *`), or only if it
 is still of the version that was read (`If-Match`). Otherwise two drivers that write the same `_metadata` would both
@@ -236,10 +236,10 @@ class ObjectStore(FileSystem):
             self._obstore.copy(self._store, source, target)
 
     def make_directory(self, path: str, *, durable: bool) -> None:
-        """Do nothing: there are no directories."""
+        """Do nothing: a directory is no object."""
 
     def make_new_directory(self, path: str, *, durable: bool) -> None:
-        """Do nothing: there are no directories."""
+        """Do nothing: a directory is no object."""
 
     def delete(self, path: str) -> None:
         with _as_os_errors():

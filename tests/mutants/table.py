@@ -1205,7 +1205,7 @@ SPARK: tuple[Row, ...] = (
         "kit.filesystems.local_disk:LocalDisk.make_directory",
         "missing[:-1] or missing",
         "missing[:-1]",
-        ByTest("files/test_made_directories.py::test_a_directory_that_another_process_made_is_synced_too"),
+        ByTest("filesystems/test_made_directories.py::test_a_directory_that_another_process_made_is_synced_too"),
     ),
     (
         "sqlite-not-synced",
