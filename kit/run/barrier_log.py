@@ -86,11 +86,14 @@ class BarrierLog:
         path = self.path(note.checkpoint_id, note.channel)
         path.taken_ms = record.at_ms
         path.blocks = record.is_a(BarrierAligned) and bool(note.awaited)
-        self._met(record)
+        self._met(record, note)
 
-    def _met(self, record: TraceRecord) -> None:
+    def _ended(self, record: TraceRecord) -> None:
+        """Note the end of a channel, which counts as its barrier."""
+        self._met(record, record.note(BarrierTaken))
+
+    def _met(self, record: TraceRecord, note: BarrierTaken) -> None:
         """Note that the task has a barrier, or the end that counts as one."""
-        note = record.note(BarrierTaken)
         task = self.task(note.checkpoint_id, task_of(record))
         if task.first_ms is None:
             task.first_ms = record.at_ms
@@ -103,7 +106,7 @@ _HANDLERS: dict[str, Callable[[BarrierLog, TraceRecord], None]] = {
     SendElement.__name__: BarrierLog._element,
     BarrierAligned.__name__: BarrierLog._taken,
     BarrierCounted.__name__: BarrierLog._taken,
-    EndCounted.__name__: BarrierLog._met,
+    EndCounted.__name__: BarrierLog._ended,
 }
 
 

@@ -1152,6 +1152,14 @@ SPARK: tuple[Row, ...] = (
         ),
     ),
     (
+        "default-in-a-record",
+        "the data of a note has the fields that are left out",
+        "kit.core.protocol.notes:Note.recorded",
+        "default is not MISSING and value == default",
+        "default is MISSING",
+        ByTest("core/trace/test_trace.py::test_a_record_of_a_note_has_its_fields_and_gives_it_back"),
+    ),
+    (
         "outage-not-told",
         "an error of the storage is reported without saying that it is an outage",
         "kit.core.protocol.duties:Command.failed",

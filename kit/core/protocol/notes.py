@@ -30,26 +30,40 @@ class Note(Command):
     def recorded(cls, described: Mapping[str, Any]) -> dict[str, Any]:
         """Return the data of a record, given descriptions of the fields' values by name."""
         data = {}
-        for field in fields(cls):
-            value = described[field.name]
-            is_left_out = field.default is not MISSING and value == field.default
-            if field.name != "checkpoint_id" and not is_left_out:
-                data[field.name.rstrip("_")] = value
+        for name, recorded_name, default in _fields_of(cls):
+            value = described[name]
+            is_left_out = default is not MISSING and value == default
+            if name != "checkpoint_id" and not is_left_out:
+                data[recorded_name] = value
         return data
 
     @classmethod
     def from_record(cls, checkpoint_id: int | None, data: Mapping[str, Any]) -> Self:
         """Return the note of a record. Raises ValueError if the data lacks a field that this version records."""
         facts: dict[str, Any] = {}
-        for field in fields(cls):
-            name = field.name.rstrip("_")
+        for name, recorded_name, default in _fields_of(cls):
             if name == "checkpoint_id":
                 facts[name] = checkpoint_id
-            elif name in data:
-                facts[field.name] = data[name]
-            elif field.default is MISSING:
-                raise ValueError(f"a record of {cls.__name__} has no {name!r}; it has {', '.join(data) or 'no data'}")
+            elif recorded_name in data:
+                facts[name] = data[recorded_name]
+            elif default is MISSING:
+                raise ValueError(
+                    f"a record of {cls.__name__} has no {recorded_name!r}; it has {', '.join(data) or 'no data'}"
+                )
         return cls(**facts)
+
+
+def _fields_of(kind: type[Note]) -> _Fields:
+    """Return the name of each field, its name in a record, and its default; they are looked up once."""
+    known = _FIELDS.get(kind)
+    if known is None:
+        known = tuple((field.name, field.name.rstrip("_"), field.default) for field in fields(kind))
+        _FIELDS[kind] = known
+    return known
+
+
+_Fields = tuple[tuple[str, str, object], ...]
+_FIELDS: dict[type[Note], _Fields] = {}
 
 
 # --- the life of the job ----------------------------------------------------------------------------------------------
