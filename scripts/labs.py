@@ -208,12 +208,15 @@ def text_of(cell: dict[str, Any]) -> str:
 
 
 def released(lab: Lab) -> str:
-    """Return a lab's notebook as students get it: what they write is left out."""
+    """Return a lab's notebook as students get it: what they write is left out.
+
+    The marks of nbgrader stay: by them a grader finds the cells of a submission that was made from this copy.
+    """
     notebook = json.loads(json.dumps(lab.notebook))
     for cell in notebook["cells"]:
         cell["source"] = SOLUTION.sub(EMPTY, text_of(cell))
-        tags = cell["metadata"].get("tags")
-        cell["metadata"] = {"tags": tags} if tags else {}  # a check that fails lets "Run All" continue
+        # By its tag, a check that fails lets "Run All" continue.
+        cell["metadata"] = {key: cell["metadata"][key] for key in ("tags", "nbgrader") if key in cell["metadata"]}
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
     return json.dumps(notebook, ensure_ascii=False)

@@ -48,8 +48,14 @@ def seed_of(student_id: str, course: str = "") -> int:
 def grade(notebook: Mapping[str, Any], checks: str, *, seed: int = 0) -> dict[str, Verdict]:
     """Grade a notebook whose locked cells are the teacher's, with the checks of `kit.course.classroom.<checks>`.
 
-    `seed` chooses the hidden tests; 0 leaves them out.
+    `seed` chooses the hidden tests; 0 leaves them out. Raises ValueError for a notebook without graded cells: it would
+    have no points, whatever it says.
     """
+    if not any(map(_is_graded, notebook["cells"])):
+        raise ValueError(
+            f"no cell of this notebook has a mark of nbgrader, so nothing in it can be graded: expected a copy of the "
+            f"lab {checks.replace('_', '-')} as `kit course` or nbgrader hands it out. Put the answers into such a copy"
+        )
     module = import_module(f"kit.course.classroom.{checks}")
     verdicts: dict[str, Verdict] = {}
     use_seed(seed)
@@ -58,8 +64,8 @@ def grade(notebook: Mapping[str, Any], checks: str, *, seed: int = 0) -> dict[st
             errors = list(_run(student, notebook))
             for cell in notebook["cells"]:
                 mark = _mark(cell)
-                if not (cell["cell_type"] == "code" and mark.get("grade") and mark.get("grade_id")):
-                    continue  # a cell that a student has added lost its id to nbgrader
+                if not _is_graded(cell):
+                    continue
                 most = float(mark["points"])
                 text, passed = _checked(module, checks, student, _text(cell), errors)
                 verdicts[mark["grade_id"]] = Verdict(mark["grade_id"], most if passed else 0, most, text)
@@ -118,6 +124,11 @@ def _read(module: Any, text: str) -> tuple[Callable[..., Passed], list[Any]]:
     except (AssertionError, AttributeError, SyntaxError, ValueError):
         raise NotYet(f"The graded cell is {text!r}. Expected: `check.<name>(...)`, as in the lab.") from None
     return found, call.args
+
+
+def _is_graded(cell: Any) -> bool:
+    """Return True for a check of the teacher's. A cell that a student has added lost its id to nbgrader."""
+    return cell["cell_type"] == "code" and bool(_mark(cell).get("grade") and _mark(cell).get("grade_id"))
 
 
 def _mark(cell: Any) -> Any:

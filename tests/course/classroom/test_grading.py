@@ -13,7 +13,7 @@ import pytest
 
 from kit.course.grading import student
 from kit.course.grading.notebooks import grade, seed_of
-from scripts.labs import NOTHING, RIGHT, Answer, Cheat, Lab, cheats, labs, use_teachers_answers
+from scripts.labs import NOTHING, RIGHT, Answer, Cheat, Lab, cheats, labs, released, use_teachers_answers
 
 LABS = {lab.name: lab for lab in labs()}
 CHEATS = list(cheats())
@@ -77,6 +77,34 @@ def test_a_helper_in_a_cell_of_the_students_own_counts() -> None:
     helper = {"cell_type": "code", "metadata": {}, "source": "%matplotlib inline\ndef again():\n    return 'DUPLICATE'"}
     notebook["cells"].insert(2, helper)
     assert _graded(lab, notebook, only="duplicate")["duplicate"].points == 2
+
+
+def handed_out(lab: Lab, answer: Answer) -> dict[str, Any]:
+    """Return the copy of `kit course` with the cells of an answer."""
+    texts = {_mark(cell).get("grade_id"): cell["source"] for cell in lab.handed_in(answer)["cells"]}
+    notebook: dict[str, Any] = json.loads(released(lab))
+    for cell in notebook["cells"]:
+        if _mark(cell).get("solution"):
+            cell["source"] = texts[_mark(cell)["grade_id"]]
+    return notebook
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_a_copy_that_the_course_hands_out_is_graded(name: str) -> None:
+    lab = LABS[name]
+    copy = handed_out(lab, Answer(RIGHT))
+    assert {_mark(cell)["grade_id"] for cell in copy["cells"] if _mark(cell).get("grade")} == lab.points.keys()
+    check = {"find-the-bug": "third"}.get(name, next(iter(lab.points)))
+    assert _graded(lab, copy, only=check)[check].points == lab.points[check]
+
+
+def test_a_copy_without_marks_is_refused() -> None:
+    lab = LABS["master-hook"]
+    copy = handed_out(lab, Answer(RIGHT))
+    for cell in copy["cells"]:
+        cell["metadata"].pop("nbgrader", None)
+    with pytest.raises(ValueError, match=r"no cell of this notebook has a mark of nbgrader.*the lab master-hook"):
+        grade(copy, lab.checks)
 
 
 def test_each_student_has_a_seed() -> None:
