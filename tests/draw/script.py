@@ -1,4 +1,4 @@
-"""A run written by hand: real words, given by actors instead of machines, recorded by the real trace.
+"""A run written by hand: real events and commands from actors instead of machines, recorded by the real trace.
 
 The job is `source x2 -> count x2 -> sink x1`, channels numbered as the execution graph does: 0..3 from source i to
 count j, then 4 and 5 from count j to the sink.

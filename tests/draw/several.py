@@ -74,7 +74,7 @@ def _words(html: str) -> list[str]:
 
 
 def _shapes(html: str) -> list[str]:
-    """The places of all that is drawn, a line for each shape."""
+    """The places of all shapes, one per line."""
     shapes = re.findall(r"<(rect|path|text|line|circle)\b([^>]*?)/?>", _HIDDEN.sub("", html))
     return [f"{kind}{' '.join(_PLACE.findall(places))}" for kind, places in shapes]
 

@@ -1,4 +1,4 @@
-"""The text alternative of each static picture: it says what is drawn, not only its title."""
+"""The text alternative of each static picture: it describes the picture, and does not only repeat its title."""
 
 from __future__ import annotations
 

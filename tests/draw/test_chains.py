@@ -1,4 +1,4 @@
-"""One job in three layers: what was written, what is chained and why not, what is deployed."""
+"""One job in three layers: the operators, the chains with the reasons against chaining, and the deployed tasks."""
 
 from __future__ import annotations
 

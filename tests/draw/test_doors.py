@@ -1,4 +1,4 @@
-"""Every door of `kit.draw` takes a lab, a job and a trace, and what it gives shows itself."""
+"""Every public function of `kit.draw` takes a lab, a job and a trace, and its result displays itself."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_a_restore_is_chosen_by_its_epoch(lab: Lab) -> None:
 
 
 def test_the_page_is_made_of_a_lab_and_of_a_saved_trace(lab: Lab, saved: Trace, tmp_path: Path) -> None:
-    """But for what only a lab knows: what was in files that are gone, and what a failure would undo."""
+    """Only a lab knows the contents of deleted files, and the work that a failure would undo."""
     views = [view for view in VIEWS if view.name not in ("life", "snapshot", "at-risk", "shared-state")]
     pages = [export_html(run, tmp_path / "page.html", views=views).read_text(encoding="utf-8") for run in (lab, saved)]
     parts = ([part for part in page.split("<template") if 'aria-label="Checkpoi' not in part] for page in pages)

@@ -87,7 +87,7 @@ def test_whatever_way_a_run_took_its_film_is_that_of_the_run(ways: list[int], se
 
 
 class Copy:
-    """A film as the page has it, which hears only of what is new."""
+    """A film as the page has it, which receives only new frames."""
 
     def __init__(self) -> None:
         self.begin()

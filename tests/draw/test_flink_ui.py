@@ -151,7 +151,7 @@ UI: dict[tuple[str, str], dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def lab() -> Lab:
-    """A lab with three checkpoints, the third of which is under way."""
+    """A lab with three checkpoints; the third one is pending."""
     lab = lab_of(1, rows=80)
     lab.run_until(checkpoint=2)
     lab.run_until(lambda lab: 3 in lab.checkpoints()["id"].tolist())

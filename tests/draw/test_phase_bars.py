@@ -1,4 +1,4 @@
-"""The view of phases: what it says is what the table of phases says, at any moment, of few subtasks and of many."""
+"""The view of phases agrees with the table of phases at any moment, for few subtasks and for many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage of an exported page under eyes and hands: sizes, themes, camera, details."""
+"""The stage of an exported page in a browser: sizes, themes, camera, details."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_an_operator_with_many_subtasks_is_one_box_of_cells() -> None:
 
 
 def test_nothing_but_its_element_moves_when_a_moment_changes() -> None:
-    """Names that stay keep their place, unless they are elements under way or tabs of mail."""
+    """Names that stay keep their place, except elements in flight and tabs of mail."""
     before: Scene = {}
     for frame in frames(story())[:60]:
         now = frame.scene()

@@ -1,4 +1,4 @@
-"""Pictures say what the machines do, at many moments of random runs and of scenarios; legends have what is drawn."""
+"""Pictures say what the machines do, at many moments of random runs and of scenarios; legends match the pictures."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def moments_of_scenario(name: str) -> Iterator[Lab]:
 
 
 def found_in(labs: Iterator[Lab]) -> tuple[int, list[str]]:
-    """At how many moments a checkpoint was pending, and what was untrue."""
+    """Return the number of moments with a pending checkpoint, and the false statements."""
     count, found = 0, []
     for lab in labs:
         count += bool(lab.look.master.checkpoints.pending)

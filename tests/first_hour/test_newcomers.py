@@ -37,7 +37,7 @@ class Cell:
     def typed(self, source: str) -> str:
         """Run the cell; return what its error says."""
         with pytest.raises(Exception) as caught:
-            exec(source, self.names)  # a cell, as somebody types it
+            exec(source, self.names)  # a cell as a user types it
         return str(caught.value)
 
 

@@ -215,7 +215,7 @@ class Names(ast.NodeVisitor):
 
 
 def names_in(path: str, source: str) -> Names:
-    """Collect the names in a file; imports first, since a function may use what stands further down."""
+    """Collect the names in a file; imports first, since a function may use names that are defined below it."""
     tree = ast.parse(source)
     names = Names(package=".".join(PurePosixPath(path).parent.parts))
     for node in ast.walk(tree):
@@ -245,7 +245,7 @@ def floor_of(name: str) -> str | None:
 
 @cache
 def kind_of(name: str) -> str | None:
-    """Say what is refused about a name, or None."""
+    """Return why a name is forbidden in the protocol, as a key of `REFUSED`, or None."""
     if any(covers(harmless, name) for harmless in HARMLESS):
         return None
     return next((kind for kind, roots in REFUSED.items() if any(covers(root, name) for root in roots)), None)

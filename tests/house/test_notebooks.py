@@ -46,7 +46,7 @@ def said_by(output: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def faults_of_cell(cell: dict[str, Any]) -> Iterator[str]:
-    """Say why a cell would pass unchecked, or what it carries that should not be committed."""
+    """Yield the reasons why a cell would pass unchecked, and content that should not be committed."""
     tags, outputs = cell["metadata"].get("tags", []), cell["outputs"]
     if CHECKED in tags:
         if cell["execution_count"] is None:
@@ -114,7 +114,7 @@ def test_notebooks_of_the_course_are_lessons() -> None:
     assert [fault for path in sorted(NOTEBOOKS.glob("*.ipynb")) for fault in faults_of_lesson(*read(path))] == []
 
 
-# --- each rule finds what it is there for -----------------------------------------------------------------------------
+# --- each rule finds its violations -----------------------------------------------------------------------------------
 
 
 def cell(*tags: str, count: int | None = 1, outputs: tuple[str, ...] = ("stream",), **data: str) -> dict[str, Any]:

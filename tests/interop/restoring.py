@@ -82,7 +82,7 @@ def _row(case: Case, names: Mapping[str, str], outcome: Mapping[str, Any]) -> di
 
 
 def judged(savepoints: Path, row: Mapping[str, Any]) -> RestoreCheck:
-    """Return what the kit says: the newer job is given as a checkpoint that it took, and what it configures."""
+    """Return the kit's verdict; a checkpoint of the newer job, and its settings, stand for that job."""
     before, after = (kit.open_checkpoint(savepoints / row[side]) for side in ("before", "after"))
     if row["uids"]:
         return before.check(dict.fromkeys(row["uids"], 2))

@@ -74,7 +74,7 @@ class Case:
 
 
 def _half(row: Row) -> Row:
-    """Return what is left of the odd keys of `longs`."""
+    """Return the odd keys of `longs` that are left."""
     odd = row["uid"] == "longs" and int(row["key"]) % 2
     return row | EMPTY if odd else row
 

@@ -54,7 +54,7 @@ def read_by_flink(folder: Path, cases: list[Path]) -> Iterator[str]:
 
 
 def differences(case: Path, wanted: Truth | None = None) -> Iterator[str]:
-    """Yield each state of a savepoint in which the kit differs from what Flink reads, or from what is `wanted`."""
+    """Yield each state of a savepoint in which the kit differs from Flink, or from `wanted`."""
     checkpoint = kit.open_checkpoint(case)
     wanted = json.loads((case / "truth.json").read_text()) if wanted is None else wanted
     for name, truth in wanted.items():

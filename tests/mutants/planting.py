@@ -113,7 +113,7 @@ def planted(mutant: Mutant) -> Iterator[None]:
 
 
 def environment(mutant: Mutant | None) -> dict[str, str]:
-    """The variables of a process in which the fault is planted from its start, and in what it starts."""
+    """Return the variables for a process that plants the fault at its start, also in its child processes."""
     path = [str(SITE), str(ROOT)] if mutant is not None else [str(ROOT)]
     inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
     planted_there = {} if mutant is None else {VARIABLE: mutant.name}

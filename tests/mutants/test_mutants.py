@@ -1,4 +1,4 @@
-"""Every mutant can be planted and taken back, and what is to find it is there; `make mutants` looks for all of them."""
+"""Every mutant can be planted and reverted, and its finder exists; `make mutants` looks for all of them."""
 
 from __future__ import annotations
 

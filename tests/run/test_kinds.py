@@ -1,4 +1,4 @@
-"""One table says what is shown of each word: it knows all of them and no others, and nothing is decided elsewhere."""
+"""One table decides how each word is shown: it has all of them and no others, and no other code decides."""
 
 from __future__ import annotations
 

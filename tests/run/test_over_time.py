@@ -1,4 +1,4 @@
-"""The numbers of a run over time agree with the statistics, the phases of the subtasks and what was done."""
+"""The numbers of a run over time agree with the statistics, the phases of the subtasks and the actions."""
 
 from __future__ import annotations
 

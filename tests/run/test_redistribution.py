@@ -56,7 +56,7 @@ def test_what_was_in_flight_is_told_of_as_well() -> None:
 
 
 def _without_turns_of(vertex: str, lab: Lab, steps: int) -> None:
-    """Let other things happen: what is sent to these tasks heaps up."""
+    """Take other actions, so the elements sent to these tasks queue up."""
     for _ in range(steps):
         others = [
             place

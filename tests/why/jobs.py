@@ -18,7 +18,7 @@ Held = Callable[[Action], bool]
 
 
 def letters(rows: int = 60, parallelism: int = 2, **checkpoint: Any) -> StreamEnvironment:
-    """Numbers summed per letter, one row a buffer; checkpoints only when they are asked for, unless told otherwise."""
+    """Numbers summed per letter, one row a buffer; checkpoints only on request by default."""
     env = StreamEnvironment(
         "letters",
         parallelism=parallelism,
@@ -50,7 +50,7 @@ def settle_without(lab: Lab, held: Held, until: Callable[[Lab], bool] | None = N
 
 
 def turns_of(*tasks: str) -> Held:
-    """The turns of these tasks, as what is held back."""
+    """Return a condition that holds back the turns of these tasks."""
     return lambda action: action.key in {f"turn:{task}" for task in tasks}
 
 

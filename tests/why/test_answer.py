@@ -15,7 +15,7 @@ from tests.why.jobs import beginning, running, says, settle_without
 
 @pytest.fixture(scope="module")
 def lab() -> Lab:
-    """A lab in which one write of checkpoint 1 is under way."""
+    """A lab with one write of checkpoint 1 in progress."""
     lab = running()
     lab.trigger_checkpoint()
     settle_without(lab, beginning("deliver:TriggerTaskCheckpoint:chk-1:job:letters/1"))
@@ -104,7 +104,7 @@ def test_a_lab_its_trace_and_a_saved_one_answer_alike(lab: Lab, tmp_path: Path) 
 
 
 def test_asked_again_later_earlier_or_on_another_way_it_is_as_asked_for_the_first_time() -> None:
-    """A lab reads only what is new since it was asked last, unless it went back or another way."""
+    """A lab reads only the records since the last question, unless it went back or diverged."""
     lab = running(interval_ms=40)
 
     def agree(one: Lab) -> None:

@@ -44,7 +44,7 @@ class Player:
     def done(self, *, moved: bool = True) -> None:
         """Wait until the page shows the step at which the kernel rests, and take a picture of it."""
         count = self.app.locator(".kit-count")
-        for _ in range(MOST_LOOKS):  # the kernel answers while an action is under way
+        for _ in range(MOST_LOOKS):  # the kernel answers while an action is in progress
             step = self.ask("explorer.lab.position")
             if (not moved or step != self.at) and f"step {step:,} of" in count.inner_text():
                 break

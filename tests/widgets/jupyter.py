@@ -143,12 +143,12 @@ class Notebook:
         self._no_errors()
 
     def begin_again(self, sources: Sequence[str]) -> None:
-        """Run these cells in the place of all that there are; the kernel keeps its variables."""
+        """Replace all cells by these, and run them; the kernel keeps its variables."""
         self.page.evaluate(BEGIN_AGAIN, sources)
         self.run_all()
 
     def run(self, source: str) -> Locator:
-        """Run one more cell; returns what is shown below it."""
+        """Run one more cell, and return its output."""
         number = self.page.evaluate(RUN, source)
         self._no_errors()
         return self.shown(number)

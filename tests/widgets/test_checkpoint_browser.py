@@ -1,4 +1,4 @@
-"""The browser of a checkpoint with a kernel: what it answers, and what a person sees of it."""
+"""The browser of a checkpoint with a kernel: its answers, and its display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The explorer as Python sees it: buttons are pressed, the cursor moves, and what was done comes back as code."""
+"""The explorer as Python sees it: buttons are pressed, the cursor moves, and the actions are returned as code."""
 
 from __future__ import annotations
 

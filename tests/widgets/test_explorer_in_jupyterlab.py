@@ -214,7 +214,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     expect(many.locator('[data-name="t:totals/3:name"]')).to_have_count(0)
     assert many.evaluate(WRONG) == []
 
-    # what was done is code, and all stays in the notebook
+    # the actions are code, and everything stays in the notebook
     code = says(notebook, "explorer.explored_runs[0].history.code")
     assert "lab.trigger_checkpoint()" in code
     assert "lab.faults.freeze(1)" in code

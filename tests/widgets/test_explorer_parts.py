@@ -41,14 +41,14 @@ def offered(explorer: Explorer) -> dict[str, str]:
 
 
 def choose(explorer: Explorer, label: str) -> None:
-    """Press what is offered, as the page says it."""
+    """Press an offered action, with the page's message."""
     key = next(offer["key"] for offer in explorer.stepper.offers if offer["label"] == label)
     explorer.stepper._handle_custom_msg({"do": key}, [])
 
 
 @pytest.fixture
 def midway() -> Explorer:
-    """Flights, a checkpoint complete and another under way."""
+    """The job of flights with one complete checkpoint and one pending."""
     explorer = Explorer(Lab(ready_job("flights", interval_ms=20, rows=24), seed=3))
     until(explorer, "the next checkpoint is complete")
     until(explorer, "a checkpoint begins")

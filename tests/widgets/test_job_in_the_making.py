@@ -1,4 +1,4 @@
-"""A job written in a real JupyterLab: cells run again, changed or not, and what is shown of what they made."""
+"""A job written in a real JupyterLab: cells run again, changed or not, and the display of the job."""
 
 from __future__ import annotations
 

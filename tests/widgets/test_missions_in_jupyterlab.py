@@ -1,4 +1,4 @@
-"""The twelve missions, played by hand in a real JupyterLab: with mouse, menus and search, as their hints say.
+"""The twelve missions in a real JupyterLab: with mouse, menus and search, as their hints say.
 
 Each run is then saved as a page. The page has the mission and its verdict, and is stepped through from its start to its
 end.
@@ -155,7 +155,7 @@ QUICK = ("expire", "duplicate")
 
 @pytest.fixture(scope="module")
 def player(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
-    """Somebody at an explorer on a small screen; in the end, the film of all that they did is written."""
+    """Somebody at an explorer on a small screen; in the end, a video of the session is written."""
     folder = tmp_path_factory.mktemp("missions")
     write_notebook(folder / "notebooks" / "missions.ipynb", [CELL])
     with jupyter_lab(folder) as address:

@@ -1,4 +1,4 @@
-"""The explorer's views as Python sees them: what is typed in reaches the view that asks for it, and no other."""
+"""The explorer's views as Python sees them: typed input reaches only the view that uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches of a part that is driven by hand: the shortest failing run, with numbered steps."""
+"""Searches of one part without a job: the shortest failing run, with numbered steps."""
 
 from __future__ import annotations
 

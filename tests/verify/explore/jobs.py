@@ -32,7 +32,7 @@ def counts(*, rows: int = 1, sources: int = 1, keyed: int = 1, sinks: int | None
 
 
 def overtakes(**shape: Any) -> Any:
-    """The same, where barriers overtake what they meet; one checkpoint at a time then."""
+    """The same with unaligned barriers, and one checkpoint at a time."""
     return counts(**{"unaligned": True, "max_concurrent": 1} | shape)
 
 

@@ -1,4 +1,4 @@
-"""Every schedule of small jobs: what exactly once promises holds in all of them, and what is wrong is found."""
+"""Every schedule of small jobs: exactly once holds in all of them, and planted errors are found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.verify.explore.jobs import collects, counts, overtakes, timed
 
 
 def _seen(visible: set[object]) -> list[Property]:
-    """Properties that hold everywhere, and note what they are shown."""
+    """Properties that hold everywhere, and record the situations that they see."""
 
     def note(now: Situation) -> bool:
         visible.add((now.status, now.completed, tuple(now.output()), bool(now.master.checkpoints.pending)))

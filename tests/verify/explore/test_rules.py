@@ -59,7 +59,7 @@ RANDOM = tuple(dict.fromkeys(_drawn(random) for random in [Random(25)] for _ in 
 
 @cache
 def _seen(drawn: Drawn, rules: tuple[str, ...]) -> tuple[int, frozenset[Any], frozenset[Any]]:
-    """Return the number of states, what is seen on the way, and what is in checkpoints and at the ends."""
+    """Return the number of states, the situations on the way, and the contents of checkpoints and of the ends."""
     of, given, asked, kind = drawn
     way: set[Any] = set()
     ends: set[Any] = set()
