@@ -44,10 +44,10 @@ def words(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def fold(title: str, about: str, body: str, *, is_open: bool = False) -> str:
+def fold(title: str, about: str, body: str, *, is_open: bool = False) -> Markup:
     """Return a part that a click opens and closes."""
     head = f"{markup(title)} <span>{markup(about)}</span>"
-    return f"<details{' open' if is_open else ''}><summary>{head}</summary>{body}</details>"
+    return Markup(f"<details{' open' if is_open else ''}><summary>{head}</summary>{body}</details>")
 
 
 def graph_html(graph: Graph) -> str:
