@@ -22,6 +22,7 @@ EXTRAS = {
     "kazoo": "zookeeper",
     "cryptography": "tls",
     "obstore": "s3",
+    "boto3": "s3",
 }
 """Modules that only a part of the kit needs, and the extra that installs each."""
 

@@ -2,6 +2,8 @@
 
 The client is the package obstore (the extra `s3`). Address and credentials come from the environment, or from the role
 that the machine has in its cloud: `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ..., and `AWS_ALLOW_HTTP=true` without TLS.
+obstore does not read the profiles of AWS's tools (`AWS_PROFILE`, the files in `~/.aws`). Where there are some and no
+key in the environment, boto3 reads them, and renews what expires.
 
 An object appears in one step. It cannot be renamed: it is copied, and the original is deleted. Names may have slashes,
 but a directory is no object: it exists if something is below it.
@@ -13,9 +15,11 @@ believe that theirs is the checkpoint.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -23,7 +27,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyarrow.fs import FileInfo
 
-from kit.core.extras import install_command
+from kit.core.extras import install_command, naming_extras
 from kit.core.state.errors import StorageError
 from kit.filesystems.file_system import CutOffError, FileSystem
 
@@ -96,6 +100,32 @@ def put_if(path: str, data: bytes | pa.Buffer, version: Any) -> bool:
         raise StorageError(f"Cannot write {path!r}: {error}") from error
 
 
+def _of_profile(root: str) -> dict[str, Any]:
+    """Return the credentials of a profile as an argument for obstore; empty where the environment has them, or nobody.
+
+    Raises StorageError for a profile that does not exist.
+    """
+    is_s3 = urlsplit(root).scheme == "s3"
+    if not is_s3 or os.environ.get("AWS_ACCESS_KEY_ID") or not _has_profiles():
+        return {}
+    with naming_extras():
+        from boto3 import Session
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    session = Session()
+    wanted, there = os.environ.get("AWS_PROFILE"), session.available_profiles
+    if wanted is not None and wanted not in there:
+        known = ", ".join(there) or "none"
+        raise StorageError(f"{root!r} cannot be opened: AWS_PROFILE is {wanted!r}, and the profiles are {known}")
+    return {} if session.get_credentials() is None else {"credential_provider": Boto3CredentialProvider(session)}
+
+
+def _has_profiles() -> bool:
+    files = (("AWS_CONFIG_FILE", "~/.aws/config"), ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
+    paths = (Path(os.environ.get(name, default)).expanduser() for name, default in files)
+    return "AWS_PROFILE" in os.environ or any(path.exists() for path in paths)
+
+
 class ObjectStore(FileSystem):
     """The objects of one bucket, `s3://bucket` for instance."""
 
@@ -108,7 +138,7 @@ class ObjectStore(FileSystem):
         self.name = urlsplit(root).scheme
         self._root = root
         self._obstore: Any = obstore
-        self._store = from_url(root)
+        self._store = from_url(root, **_of_profile(root))
 
     # ---- looking ------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 
 import boto3
 import pyarrow as pa
@@ -124,3 +127,74 @@ def test_a_store_that_cannot_be_reached_is_an_outage(bucket: str, monkeypatch: p
 def test_a_checkpoint_that_is_missing_is_said_to_be_missing_in_the_store(bucket: str) -> None:
     with pytest.raises(SavepointNotFoundError, match="on file system 's3'"):
         resolve(f"{bucket}/missing")
+
+
+# --- credentials ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def signed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
+    """A server that has nothing; yield the key ids with which requests to it are signed. There is none at first."""
+    keys: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            keys.append(self.headers["Authorization"].partition("Credential=")[2].partition("/")[0])
+            self.send_error(404)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    yield keys
+    server.shutdown()
+    server.server_close()
+
+
+def write_profiles(tmp_path: Path) -> None:
+    profiles = ("default", "analyst")
+    lines = [
+        f"[{name}]\naws_access_key_id = key-of-{name}\naws_secret_access_key = secret-of-{name}\n" for name in profiles
+    ]
+    (tmp_path / "credentials").write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("variables", "key"),
+    [
+        ({}, "key-of-default"),
+        ({"AWS_PROFILE": "analyst"}, "key-of-analyst"),
+        ({"AWS_PROFILE": "analyst", "AWS_ACCESS_KEY_ID": "own", "AWS_SECRET_ACCESS_KEY": "own secret"}, "own"),
+    ],
+)
+def test_a_profile_signs_where_the_environment_has_no_key(
+    signed: list[str], variables: dict[str, str], key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_profiles(tmp_path)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(FileNotFoundError):
+        ObjectStore("s3://bucket").open_file("a")
+    assert signed == [key]
+
+
+def test_a_profile_that_there_is_not_is_named(
+    signed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_profiles(tmp_path)
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(StorageError, match=r"AWS_PROFILE is 'nobody', and the profiles are default, analyst"):
+        ObjectStore("s3://bucket")
+    assert signed == []
