@@ -23,6 +23,7 @@ EXTRAS = {
     "cryptography": "tls",
     "obstore": "s3",
     "boto3": "s3",
+    "botocore": "s3",
 }
 """Modules that only a part of the kit needs, and the extra that installs each."""
 

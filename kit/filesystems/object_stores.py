@@ -110,14 +110,15 @@ def _of_profile(root: str) -> dict[str, Any]:
         return {}
     with naming_extras():
         from boto3 import Session
+        from botocore.exceptions import ProfileNotFound
     from obstore.auth.boto3 import Boto3CredentialProvider
 
-    session = Session()
-    wanted, there = os.environ.get("AWS_PROFILE"), session.available_profiles
-    if wanted is not None and wanted not in there:
-        known = ", ".join(there) or "none"
-        raise StorageError(f"{root!r} cannot be opened: AWS_PROFILE is {wanted!r}, and the profiles are {known}")
-    return {} if session.get_credentials() is None else {"credential_provider": Boto3CredentialProvider(session)}
+    try:
+        session = Session()
+        has_credentials = session.get_credentials() is not None
+    except ProfileNotFound as error:
+        raise StorageError(f"{root!r} cannot be opened: {error}. Set AWS_PROFILE to one in ~/.aws/config") from error
+    return {"credential_provider": Boto3CredentialProvider(session)} if has_credentials else {}
 
 
 def _has_profiles() -> bool:
