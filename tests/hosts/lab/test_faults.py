@@ -174,7 +174,12 @@ def test_a_command_says_how_it_fails_and_each_way_is_an_answer_that_it_declares(
     failing = [each for each in COMMANDS if each.fails_with is not None or each.failures]
     assert [each.__name__ for each in failing if not each.failures] == []
     assert len(failing) == len({command for command, _ in FAILURES}) > 15
-    assert "Fails: store (the store cannot be reached); PossibleInconsistentState" in str(StoreCheckpoint.__doc__)
+    ways = {each.name: (each.text, each.done) for each in StoreCheckpoint.failures}
+    assert ways == {
+        "store": ("the store cannot be reached", False),
+        "PossibleInconsistentState": ("the connection broke", False),
+        "PossibleInconsistentState-stored": ("the connection broke", True),
+    }
 
 
 def test_a_failure_after_the_deed_leaves_what_was_done() -> None:

@@ -145,8 +145,8 @@ def test_cancelling_says_what_the_job_is(begin: Begin, tmp_path: Path) -> None:
 
 # --- the same names ---------------------------------------------------------------------------------------------------
 
-SHARED = ["cancel", "checkpoints", "output", "savepoint", "stop", "trigger_checkpoint"]
-LOOKS = ["answer", "metrics", "restores"]
+SHARED = ["cancel", "checkpoints", "metrics", "output", "savepoint", "stop", "trigger_checkpoint"]
+LOOKS = ["answer", "restores"]
 
 
 @pytest.mark.parametrize(
