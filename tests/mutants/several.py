@@ -541,4 +541,12 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "pass",
         ByTest("widgets/test_explorer_is_released.py::test_a_closed_explorer_is_collected_with_its_labs"),
     ),
+    (
+        "made-for-other-subtasks",
+        "an operator coordinator stays the one that was made for another parallelism, and keeps splits for nobody",
+        "kit.machines.job.operator_coordinators:OperatorCoordinatorHolder.deploy",
+        "if again or has_other_subtasks:\n    self._quiesce()\n    self._create()",
+        "if again:\n    self._quiesce()\n    self._create()",
+        ByTest("hosts/lab/test_rescaling.py::test_a_reactive_job_that_begins_with_fewer_slots_reads_every_split"),
+    ),
 )

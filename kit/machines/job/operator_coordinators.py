@@ -163,12 +163,13 @@ class OperatorCoordinatorHolder:
     def deploy(self, checkpoint_id: int, state: bytes | None, parallelism: int) -> None:
         """Start the coordinator for a deployment from this checkpoint, or from scratch (`NO_CHECKPOINT`).
 
-        If there was a coordinator at work, it is replaced by a new one.
+        If there was a coordinator at work, it is replaced by a new one. So is one that was made for another number of
+        subtasks: it would keep splits for subtasks that do not exist.
         """
-        self.parallelism = parallelism
+        has_other_subtasks, self.parallelism = parallelism != self.parallelism, parallelism
         self.gateways, self._ended = {}, set()
         again = self._is_started
-        if again:
+        if again or has_other_subtasks:
             self._quiesce()
             self._create()
         self._is_started = True

@@ -377,3 +377,61 @@ def test_with_vertices_of_different_width_the_widest_counts_the_slots() -> None:
     lab.faults.lose_slot(0)
     lab.run_until(record="AllTasksRunning")
     assert widths(lab) == {"rows": 1, "totals": 1, "out": 1}
+
+
+# --- before the first deployment --------------------------------------------------------------------------------------
+
+
+def of_many_splits(parallelism: int, *, splits: int, **settings: Any) -> StreamEnvironment:
+    """A source with one row in each split, so that a split that no reader gets is a row that is lost."""
+    rescaling = RescaleConfig(reactive=settings.pop("reactive", False))
+    env = StreamEnvironment(
+        "splits",
+        parallelism=parallelism,
+        checkpoint=CheckpointConfig(interval_ms=None, **settings),
+        restart=FixedDelay(3, 10),
+        rescaling=rescaling,
+    )
+    rows = CollectionSource([{"n": n} for n in range(splits)], batch_rows=1, splits=splits)
+    env.from_source(rows, uid="rows").sink_to(CollectSink("out"), uid="out", name="out")
+    return env
+
+
+def rows_of(lab: Lab) -> list[int]:
+    lab.run_until(ended=True)
+    return sorted(lab.output("out")["n"])
+
+
+@pytest.mark.parametrize("splits", [2, 3, 5, 8])
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (3, 1), (3, 2), (4, 3), (1, 2), (2, 4)])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rescale_that_is_asked_for_before_the_start_loses_no_split(
+    before: int, after: int, splits: int, seed: int
+) -> None:
+    lab = Lab(of_many_splits(before, splits=splits), seed=seed, scheduler=Random())
+    number = lab.rescale({"rows": after})
+    assert rows_of(lab) == list(range(splits))
+    assert lab.look.answer(number) == ""
+    assert [stage.vertices[0].parallelism for stage in lab.trace.stages] == [after]
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (4, 3), (1, 3)])
+def test_another_driver_that_begins_at_the_wanted_parallelism_reads_every_split(before: int, after: int) -> None:
+    env = of_many_splits(before, splits=9, store="filesystem", directory="/there")
+    lab = Lab(env, seed=1)
+    lab.run_until(record="AllTasksRunning")
+    lab.trigger_checkpoint(wait=True)
+    lab.rescale({"rows": after})
+    lab.run_until(record="ParallelismStored")
+    lab.faults.kill_driver()
+    recovered = Lab(env, after=lab, recover=True, seed=2)
+    assert rows_of(recovered) == list(range(9))
+    assert [stage.vertices[0].parallelism for stage in recovered.trace.stages] == [after]
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_reactive_job_that_begins_with_fewer_slots_reads_every_split(slots: int) -> None:
+    lab = Lab(of_many_splits(3, splits=8, reactive=True), seed=1)
+    lab.faults.offer_slots(slots)
+    assert rows_of(lab) == list(range(8))
+    assert [stage.vertices[0].parallelism for stage in lab.trace.stages] == [slots]
