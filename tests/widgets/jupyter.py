@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from playwright.sync_api import Locator, Page
@@ -28,15 +29,19 @@ SETTINGS = {
 
 # Everything is awaited in one go: an idle kernel's light is on before there is a session.
 OPEN = """
-async (path) => {
-  const app = window.jupyterapp;
-  await app.restored;
-  app.shell.collapseLeft();
-  const panel = await app.commands.execute("docmanager:open", { path, factory: "Notebook" });
-  await panel.context.ready;
-  await panel.sessionContext.ready;
-  await panel.sessionContext.session.kernel.info;
-  window.panel = panel;
+async ([path, most_ms]) => {
+  const open = async () => {
+    const app = window.jupyterapp;
+    await app.restored;
+    app.shell.collapseLeft();
+    const panel = await app.commands.execute("docmanager:open", { path, factory: "Notebook" });
+    await panel.context.ready;
+    await panel.sessionContext.ready;
+    await panel.sessionContext.session.kernel.info;
+    window.panel = panel;
+  };
+  const late = new Promise((_, fail) => setTimeout(() => fail(new Error("no kernel has answered")), most_ms));
+  await Promise.race([open(), late]);
 }
 """
 RUN_ALL = "async () => { await window.jupyterapp.commands.execute('notebook:run-all-cells'); }"
@@ -76,7 +81,7 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
         file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values), encoding="utf-8")
-    places = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    places = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA")}
     places |= {
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
@@ -91,9 +96,13 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={folder / 'notebooks'}",
         f"--IdentityProvider.token={TOKEN}",
+        "--KernelManager.transport=ipc",
         "--LabApp.expose_app_in_browser=True",
     ]
-    with (folder / "server.log").open("w") as log:
+    # A kernel's ports are chosen before it has them, and one that finds its own taken hangs: kernels use files instead.
+    # The path of such a file may have a hundred characters only, so the directory is a short one.
+    with TemporaryDirectory(prefix="jupyter") as runtime, (folder / "server.log").open("w") as log:
+        places["JUPYTER_RUNTIME_DIR"] = runtime
         command = [sys.executable, "-m", "jupyterlab", *options]
         server = subprocess.Popen(command, env={**os.environ, **places}, stdout=log, stderr=log, cwd=folder)
         try:
@@ -135,7 +144,7 @@ class Notebook:
         self.page = page
         page.goto(f"{address}/lab?token={TOKEN}&reset")
         page.wait_for_function("() => window.jupyterapp !== undefined")
-        page.evaluate(OPEN, path)
+        page.evaluate(OPEN, [path, START_S * 1_000])
 
     def run_all(self) -> None:
         """Run all cells; a cell that raises fails the test."""
