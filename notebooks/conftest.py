@@ -9,8 +9,8 @@ No progress bar is shown, and what goes to standard error is not compared (a lin
 it appears is a matter of time. Notebooks that start Spark take longest and go
 first: the last worker is then not alone for long.
 
-A kernel's ports are looked for before it has them, so of two that start at once one may find its own taken and die: it
-is started again.
+A kernel's ports are looked for before it has them, so of two that start at once one may find its own taken and die, or
+hang while it ends: it is started again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _start_again(*arguments: Any, **named: Any) -> Any:
         try:
             return _start(*arguments, **named)
         except RuntimeError as error:
-            if "died before" not in str(error):
+            if not any(sign in str(error) for sign in ("died before", "didn't respond")):
                 raise
     return _start(*arguments, **named)
 
