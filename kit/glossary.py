@@ -68,6 +68,21 @@ class Entry:
         return f"{self.flink}: {self.kit} ({self.file}:{self.line})\n    {self.says}"
 
 
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """A module, class, function or constant with its docstring."""
+
+    module: str
+    symbol: str
+    file: str
+    line: int
+    text: str
+
+    def entry(self, owner: str, name: str, says: str) -> Entry:
+        """Return the entry of a name of Flink's that this stands for."""
+        return Entry(name, owner, self.module, self.symbol, self.file, self.line, says)
+
+
 class Found(Sequence[Entry]):
     """The places that `where` found, best first; or suggestions."""
 
@@ -174,7 +189,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 @cache
 def glossary() -> tuple[Entry, ...]:
     """Return every entry, by Flink's name."""
-    entries = [entry for path in sorted(HOME.rglob("*.py")) for entry in _entries_of(path)]
+    entries = [entry for documented in _all_documented() for entry in _entries_of(documented)]
     return tuple(sorted(entries, key=lambda entry: (entry.name.lower(), _rank(entry))))
 
 
@@ -182,13 +197,10 @@ def glossary() -> tuple[Entry, ...]:
 def _definitions() -> tuple[Entry, ...]:
     """Return an entry for each documented class and function under its own name, with its class as the owner."""
     found = []
-    for path in sorted(HOME.rglob("*.py")):
-        file = path.relative_to(HOME.parent).as_posix()
-        module = _module_of(file)
-        for symbol, line, text in _documented(ast.parse(path.read_text(encoding="utf-8")), "", 1):
-            owner, _, name = symbol.rpartition(".")
-            if name and not name.startswith("_"):
-                found.append(Entry(name, owner, module, symbol, file, line, _sentences(text)[0]))
+    for documented in _all_documented():
+        owner, _, name = documented.symbol.rpartition(".")
+        if name and not name.startswith("_"):
+            found.append(documented.entry(owner, name, _sentences(documented.text)[0]))
     return tuple(found)
 
 
@@ -202,27 +214,32 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _module_of(file: str) -> str:
-    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
 def _rank(entry: Entry) -> tuple[bool, bool, bool, str, int]:
     """Return the sort key: objects of the same name first, then those that it describes alone; whole modules last."""
     same = _plain(entry.symbol.rpartition(".")[2]) == _plain(entry.name)
     return (not same, entry.symbol == "", entry.owner == "", entry.file, entry.line)
 
 
-def _entries_of(path: Path) -> Iterator[Entry]:
-    file = path.relative_to(HOME.parent).as_posix()
-    module = _module_of(file)
-    for symbol, line, text in _documented(ast.parse(path.read_text(encoding="utf-8")), "", 1):
-        said: dict[tuple[str, str], Entry] = {}
-        sentences = _sentences(text)
-        for sentence in sentences:
-            more = "" if sentence == sentences[0] or _ONLY_NAMES.fullmatch(sentence) else f" {sentence}"
-            for owner, name in _names(sentence):
-                said.setdefault((owner, name), Entry(name, owner, module, symbol, file, line, sentences[0] + more))
-        yield from said.values()
+def _entries_of(documented: Documented) -> Iterator[Entry]:
+    said: dict[tuple[str, str], Entry] = {}
+    sentences = _sentences(documented.text)
+    for sentence in sentences:
+        more = "" if sentence == sentences[0] or _ONLY_NAMES.fullmatch(sentence) else f" {sentence}"
+        for owner, name in _names(sentence):
+            said.setdefault((owner, name), documented.entry(owner, name, sentences[0] + more))
+    yield from said.values()
+
+
+@cache
+def _all_documented() -> tuple[Documented, ...]:
+    """Return everything in the kit that has a docstring."""
+    found = []
+    for path in sorted(HOME.rglob("*.py")):
+        file = path.relative_to(HOME.parent).as_posix()
+        module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for symbol, line, text in _documented(ast.parse(path.read_text(encoding="utf-8")), "", 1):
+            found.append(Documented(module, symbol, file, line, text))
+    return tuple(found)
 
 
 def _documented(node: ast.AST, symbol: str, line: int) -> Iterator[tuple[str, int, str]]:

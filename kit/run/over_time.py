@@ -17,7 +17,7 @@ from kit.core.protocol.commands import JobStatusChanged
 from kit.core.protocol.notes import AllTasksRunning
 from kit.run.checkpoint_words import took_ms
 from kit.run.journeys import Journeys, journeys
-from kit.run.moments.job_state import CheckpointMoment, Moment, Running
+from kit.run.moments.job_state import INTERRUPTED, CheckpointMoment, Moment
 from kit.run.run import run_of
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 MOST_SAMPLES = 400
 """The most moments at which the backlog is counted."""
-STANDS_STILL = ("FAILING", "RESTARTING")
-"""The states of a job that processes nothing because something failed."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,6 @@ class OverTime:
     """The numbers of a run over time. All times are in ms since the first record."""
 
     found: Journeys
-
-    @cached_property
-    def _began_ms(self) -> int:
-        return self.found.last.began_ms
 
     @cached_property
     def checkpoints(self) -> pd.DataFrame:
@@ -64,7 +58,7 @@ class OverTime:
             known.checkpoint_id,
             "savepoint" if known.savepoint else "checkpoint",
             known.status,
-            known.triggered_ms - self._began_ms,
+            known.triggered_ms - self.found.last.began_ms,
             known.duration_ms,
             known.size_bytes,
             median(took.values()) if took else None,
@@ -89,7 +83,7 @@ class OverTime:
 
     def _backlog(self, moment: Moment) -> tuple[int, int]:
         waiting = chain.from_iterable((each.queued, each.wire, each.arrived) for each in moment.channels.values())
-        return max(0, moment.at_ms - self._began_ms), sum(item.rows for item in chain.from_iterable(waiting))
+        return moment.elapsed_ms, sum(item.rows for item in chain.from_iterable(waiting))
 
     @cached_property
     def recoveries(self) -> pd.DataFrame:
@@ -108,13 +102,13 @@ class OverTime:
         ended: Moment | None = None
         is_running = False
         for record in reading.of_kinds([JobStatusChanged.__name__, AllTasksRunning.__name__]):
-            moment = reading.moment_at(reading.position(record) + 1)
+            moment = reading.now(reading.position(record) + 1)
             if record.is_a(AllTasksRunning):
                 if ended is not None:
                     yield self._recovery(ended, moment.elapsed_ms)
                 ended, is_running = None, True
-            elif is_running and moment.job in STANDS_STILL:
-                ended, is_running = moment.now() if isinstance(moment, Running) else moment, False
+            elif is_running and moment.job in INTERRUPTED:
+                ended, is_running = moment, False
         if ended is not None:
             yield self._recovery(ended, None)
 

@@ -28,7 +28,7 @@ from kit.draw.stage.scene import colour, fit_line
 from kit.draw.svg import asset
 from kit.run.durations import duration
 from kit.run.journeys import Crossing, journeys
-from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, only_last, task_of
+from kit.run.moments.job_state import ABORTED, COMPLETED, INTERRUPTED, CheckpointMoment, Moment, only_last, task_of
 from kit.run.moments.moment import advance
 from kit.run.run import Run, run_of
 from kit.run.sizes import counted
@@ -191,7 +191,7 @@ def _compared(name: str, run: Run) -> Compared:
         watch.look(moment, record)
         if record.is_a(AcknowledgeCheckpoint) and record.role == "command":
             _keep(kept, record)
-        if moment.job in ("RESTARTING", "FAILING", "FAILED") and was == "RUNNING":
+        if moment.job in INTERRUPTED and was == "RUNNING":
             failures.append(moment.elapsed_ms)
         if len(moment.restores) > restored:
             restores.append((moment.elapsed_ms, moment.restores[-1].checkpoint_id))

@@ -12,7 +12,7 @@ from kit.draw.stage.layout import Layout
 from kit.draw.stage.scene import Named, colour, cut, fit, fit_line, most_characters, rect, text
 from kit.run.captions import caption_of, caption_of_moment, listed, lower_first
 from kit.run.durations import duration
-from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, is_of_the_job_master
+from kit.run.moments.job_state import ABORTED, COMPLETED, INTERRUPTED, CheckpointMoment, Moment, is_of_the_job_master
 from kit.run.reason_words import ended_in_short
 from kit.run.sizes import size_text
 from kit.run.stage import Stage
@@ -82,7 +82,7 @@ def panel_sprites(layout: Layout, moment: Moment) -> Named:
     yield "jm", rect("panel", 24, PANEL_TOP, right - 24, PANEL_HEIGHT, "jm" + acting, 8)
     yield "jm:title", text("panel", 38, PANEL_TOP + 20, "jm-title", "JobMaster, checkpoint coordinator")
     status = "not started" if moment.job == "CREATED" else f"job {moment.job.lower()}"
-    classes = "jm-status bad" if moment.job in ("RESTARTING", "FAILING", "FAILED") else "jm-status"
+    classes = "jm-status bad" if moment.job in INTERRUPTED else "jm-status"
     restored = next((restore for restore in reversed(moment.restores) if restore.epoch == moment.epoch), None)
     parts = [status, f"epoch {moment.epoch}"]
     if restored is not None:

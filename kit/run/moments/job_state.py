@@ -42,6 +42,9 @@ BEGUN = (ALIGNING, WRITING, CAPTURING)
 ANSWERED = (SENT, ACKNOWLEDGED, UNHEARD, DECLINED)
 """The phases of a subtask that has sent its acknowledgement, or has declined."""
 
+INTERRUPTED = ("RESTARTING", "FAILING", "FAILED")
+"""The states of a job that processes nothing because it was interrupted, mostly by a failure."""
+
 PENDING, COMPLETED = "pending", "completed"
 """The values of a checkpoint's status, together with `ABORTED`."""
 
