@@ -10,6 +10,7 @@ from threading import Lock, Thread
 from typing import Any
 
 import boto3
+import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from pyarrow import fs
 from werkzeug.serving import make_server
@@ -43,6 +44,12 @@ class ObjectStore:
         name = f"kit-bucket-{next(_buckets)}"
         boto3.client("s3").create_bucket(Bucket=name)
         return f"s3://{name}"
+
+    def bucket_for(self, monkeypatch: pytest.MonkeyPatch) -> str:
+        """Return an empty bucket, which this process and those that it starts reach through the environment."""
+        for name, value in self.environment.items():
+            monkeypatch.setenv(name, value)
+        return self.new_bucket()
 
     def stop(self) -> None:
         """Stop the server; its objects are gone."""

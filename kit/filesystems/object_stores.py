@@ -6,7 +6,7 @@ obstore does not read the profiles of AWS's tools (`AWS_PROFILE`, the files in `
 key in the environment, boto3 reads them, and renews what expires.
 
 An object appears in one step. It cannot be renamed: it is copied, and the original is deleted. Names may have slashes,
-but a directory is no object: it exists if something is below it.
+but a directory is not an object: it exists if something is below it.
 
 A store decides a conditional put itself: to write an object only if there is none (`If-None-Match: *`), or only if it
 is still of the version that was read (`If-Match`). Otherwise two drivers that write the same `_metadata` would both
@@ -267,10 +267,10 @@ class ObjectStore(FileSystem):
             self._obstore.copy(self._store, source, target)
 
     def make_directory(self, path: str, *, durable: bool) -> None:
-        """Do nothing: a directory is no object."""
+        """Do nothing: a directory is not an object."""
 
     def make_new_directory(self, path: str, *, durable: bool) -> None:
-        """Do nothing: a directory is no object."""
+        """Do nothing: a directory is not an object."""
 
     def delete(self, path: str) -> None:
         with _as_os_errors():

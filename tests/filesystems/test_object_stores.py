@@ -33,9 +33,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def bucket(server: Server, monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    return server.new_bucket()
+    return server.bucket_for(monkeypatch)
 
 
 class TestObjectStore(FileSystemContract):

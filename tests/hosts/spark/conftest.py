@@ -46,10 +46,8 @@ def object_store() -> Iterator[ObjectStore]:
 
 @pytest.fixture
 def bucket(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URI of an empty bucket, which this process and those that it starts reach through the environment."""
-    for name, value in object_store.environment.items():
-        monkeypatch.setenv(name, value)
-    return object_store.new_bucket()
+    """The URI of an empty bucket, which the test and its processes reach."""
+    return object_store.bucket_for(monkeypatch)
 
 
 @pytest.fixture
