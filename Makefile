@@ -17,7 +17,7 @@ CORE_TESTS := core files hosts/lab machines restore_check run snapshots stream v
 marked = $(shell grep -rl --include='test_*.py' 'mark\.$(1)\b' tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks missions scenarios test test-oldest docs notebooks bench lint format behaviours mutants swarm interop soak classroom slides wheelhouse lock clean
+.PHONY: help demo lab looks missions scenarios test test-oldest docs notebooks bench lint format behaviours mutants hunt swarm interop soak classroom slides wheelhouse lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +109,10 @@ behaviours:  ## count the behaviours of Flink that tests pin, by area (ARGS=-v n
 mutants:  ## plant bugs in the kit, one after another, and check that a test finds each (ARGS=name for some)
 	@scripts/setup.sh java
 	$(PYTHON) -m tests.mutants $(ARGS)
+
+hunt:  ## plant random faults in a copy of the kit and report those that no test finds (ARGS="kit/run --seed 7 --count 40")
+	@scripts/setup.sh
+	$(PYTHON) -m tests.mutants.hunt $(ARGS)
 
 swarm:  ## run thousands of random jobs, orders and faults in the lab (ARGS="first last" for some seeds)
 	@scripts/setup.sh

@@ -5,7 +5,7 @@ put into the existing function object. So every holder of the function (a table,
 mutant. It works in any process that has imported the kit, and `planted` reverts it. If the fragment is not exactly once
 in the function, the mutant is rejected: the kit has changed, and the mutant must be rewritten.
 
-Another process plants what `KIT_MUTANT` names: `environment` gives the variables, `tests/mutants/site` holds what
+Another process plants what `KIT_MUTANT` holds: `environment` gives the variables, `tests/mutants/site` holds what
 Python runs at its start. Spark's workers inherit both from their driver.
 """
 
@@ -15,11 +15,12 @@ import __future__
 import ast
 import importlib
 import inspect
+import json
 import os
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -37,19 +38,15 @@ class MutantError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mutant:
-    """One planted fault: in `area`, `breaks` says in a sentence what goes wrong; `found_by` finds it.
-
-    `where` is `module:Class.function`; the fragment `old`, which must be there once, becomes `new`.
+class Fault:
+    """A change of one function: in `where`, a `module:Class.function`, the fragment `old`, which must be there once,
+    becomes `new`.
     """
 
     name: str
-    area: str
-    breaks: str
     where: str
     old: str
     new: str
-    found_by: Finder
 
     def code(self) -> CodeType:
         """The function's code with the fault in it; raises MutantError where the kit reads otherwise."""
@@ -79,7 +76,16 @@ class Mutant:
         return found
 
 
-def _compiled(function: FunctionType, definition: ast.FunctionDef, mutant: Mutant) -> CodeType:
+@dataclass(frozen=True, kw_only=True)
+class Mutant(Fault):
+    """A fault that is kept: in `area`, `breaks` says in a sentence what goes wrong; `found_by` finds it."""
+
+    area: str
+    breaks: str
+    found_by: Finder
+
+
+def _compiled(function: FunctionType, definition: ast.FunctionDef, fault: Fault) -> CodeType:
     """The code of the changed function, which sees the same cells (`__class__` above all) as the living one."""
     definition.decorator_list = []
     old = function.__code__
@@ -93,7 +99,7 @@ def _compiled(function: FunctionType, definition: ast.FunctionDef, mutant: Mutan
     compiled = compile(tree, old.co_filename, "exec", flags, dont_inherit=True)
     code = _named(_named(compiled, "outer"), definition.name)
     if code.co_freevars != old.co_freevars:
-        raise MutantError(f"{mutant.name}: {mutant.where} needs {old.co_freevars}, the mutant {code.co_freevars}")
+        raise MutantError(f"{fault.name}: {fault.where} needs {old.co_freevars}, the mutant {code.co_freevars}")
     return code
 
 
@@ -102,9 +108,9 @@ def _named(code: CodeType, name: str) -> CodeType:
 
 
 @contextmanager
-def planted(mutant: Mutant) -> Iterator[None]:
+def planted(fault: Fault) -> Iterator[None]:
     """While this lasts, the kit has the fault, in this process."""
-    function, code = mutant.function(), mutant.code()
+    function, code = fault.function(), fault.code()
     sound, function.__code__ = function.__code__, code
     try:
         yield
@@ -112,17 +118,18 @@ def planted(mutant: Mutant) -> Iterator[None]:
         function.__code__ = sound
 
 
-def environment(mutant: Mutant | None) -> dict[str, str]:
+def environment(fault: Fault | None) -> dict[str, str]:
     """Return the variables for a process that plants the fault at its start, also in its child processes."""
-    path = [str(SITE), str(ROOT)] if mutant is not None else [str(ROOT)]
+    path = [str(SITE), str(ROOT)] if fault is not None else [str(ROOT)]
     inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
-    planted_there = {} if mutant is None else {VARIABLE: mutant.name}
+    planted_there = {} if fault is None else {VARIABLE: json.dumps({name: getattr(fault, name) for name in _FIELDS})}
     return inherited | planted_there | {"PYTHONPATH": os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")])}
 
 
-def plant_for_good(name: str) -> None:
-    """Plant the mutant of this name until the process ends."""
-    from tests.mutants.table import MUTANTS
+def plant_for_good(variable: str) -> None:
+    """Plant the fault that the variable of `environment` holds until the process ends."""
+    fault = Fault(**json.loads(variable))
+    fault.function().__code__ = fault.code()
 
-    mutant = MUTANTS[name]
-    mutant.function().__code__ = mutant.code()
+
+_FIELDS = [each.name for each in fields(Fault)]

@@ -1,4 +1,4 @@
-"""Python runs this at the start of each process that has this directory on its path: plant the mutant named there."""
+"""Python runs this at the start of each process that has this directory on its path: plant the fault it is given."""
 
 import os
 
