@@ -132,7 +132,7 @@ def _widened(old: ast.AST, new: ast.AST, above: dict[ast.AST, tuple[ast.AST, str
 def _can_be_planted(fault: Fault) -> bool:
     try:
         return fault.code() != fault.function().__code__
-    except (MutantError, SyntaxError, TypeError, AssertionError, OSError):
+    except (MutantError, SyntaxError, TypeError, ValueError, AssertionError, OSError):
         return False
 
 
