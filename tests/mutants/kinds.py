@@ -83,7 +83,7 @@ def other_order(node: ast.AST, within: ast.FunctionDef) -> Iterator[ast.AST]:
                 yield ast.Call(node.func, node.args, [*node.keywords, ast.keyword("reverse", ast.Constant(True))])
         case ast.Call(func=ast.Name(id="reversed"), args=[values]):
             yield _expression(f"iter({ast.unparse(values)})")
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right) if not _is_type(left) | _is_type(right):
             yield ast.BinOp(right, ast.BitOr(), left)
         case ast.Dict(keys=[None, None], values=[one, other]):
             yield ast.Dict([None, None], [other, one])
@@ -93,7 +93,7 @@ def one_for_all(node: ast.AST, within: ast.FunctionDef) -> Iterator[ast.AST]:
     """Only the first of several, only the last, or only until the first that does not fit."""
     for owner in ast.walk(within):
         if isinstance(owner, ast.For | ast.comprehension) and owner.iter is node:
-            yield from (_expression(f"[*{ast.unparse(node)}][{part}]") for part in (":1", "-1:"))
+            yield from (_expression(f"[*({ast.unparse(node)})][{part}]") for part in (":1", "-1:"))
     if isinstance(node, ast.Continue):
         yield ast.Break()
 
@@ -149,6 +149,10 @@ def _twins(name: str) -> Iterator[str]:
 def _is_test_of_type(value: ast.expr) -> bool:
     """With the opposite of such a test the rest of the condition would only fail."""
     return bool(re.search(r" is (not )?None$|^(not )?isinstance\(", ast.unparse(value)))
+
+
+def _is_type(value: ast.expr) -> bool:
+    return bool(re.match(r"None$|list$|tuple$|(\w+\.)?[A-Z]|dict\[", ast.unparse(value)))
 
 
 def _is_empty(value: ast.expr) -> bool:
