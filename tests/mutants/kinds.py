@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 Kind = Callable[[ast.AST, ast.FunctionDef], Iterator[ast.AST]]
 
-OPPOSITES = {"any": "all", "min": "max", "popleft": "pop", "partition": "rpartition", "find": "rfind"}
+OPPOSITES = {"any": "all", "min": "max", "popleft": "pop", "partition": "rpartition"}
 OPPOSITES |= {"bisect_left": "bisect_right", "removeprefix": "removesuffix", "floor": "ceil"}
 OPPOSITES |= {after: before for before, after in OPPOSITES.items() if after != "pop"}
 TWINS = ("oldest newest", "earliest latest", "first last", "before after", "begin end", "start end", "start stop")
