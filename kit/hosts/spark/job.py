@@ -90,7 +90,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kit.hosts.spark.driver.gang import SparkGang
-    from kit.hosts.spark.driver.task_metrics import TaskMetrics
 
 CLOSE_S = 30.0
 AT_ONCE_S = 1.0
@@ -207,19 +206,8 @@ class SparkJob(Asking):
         from kit.hosts.spark.driver.gang import SparkGang
 
         assert self.spark is not None
-        self._gang = SparkGang(self.spark, self._placed(ticket), ended, self._metrics_of_tasks)
+        self._gang = SparkGang(self.spark, self._placed(ticket), ended)
         return self._gang
-
-    _task_metrics: TaskMetrics | None = None
-
-    def _metrics_of_tasks(self) -> TaskMetrics:
-        """Return the metrics of the job's Spark tasks, which all epochs share."""
-        from kit.hosts.spark.driver.task_metrics import TaskMetrics
-
-        assert self.spark is not None
-        if self._task_metrics is None:
-            self._task_metrics = TaskMetrics(self.spark)
-        return self._task_metrics
 
     def _placed(self, ticket: SlotTicket) -> SlotTicket:
         self._submitted.set()

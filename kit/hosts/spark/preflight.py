@@ -10,9 +10,10 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from kit.hosts.spark.console import waiting
-from kit.hosts.spark.driver.gang import concurrent_tasks, missing_slots
+from kit.hosts.spark.driver.gang import missing_slots
 from kit.hosts.spark.driver.slot_watch import SlotWatch
 from kit.hosts.spark.driver.warm_slots import WarmSlots
+from kit.hosts.spark.scheduler import concurrent_tasks, is_stopped
 from kit.hosts.spark.session import is_local, is_open
 from kit.hosts.spark.started_jobs import StartedJob, started
 from kit.machines.job.errors import JobFailedError
@@ -36,7 +37,7 @@ def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0
             f"job {job} cannot run on a Spark Connect session, which cannot start barrier tasks: give SparkJob a "
             f"session with its own driver, as create_session(slots={slots}) makes, or none"
         )
-    if _is_stopped(spark):
+    if is_stopped(spark):
         raise JobFailedError(
             f"job {job} cannot run: its Spark session was stopped; make another with create_session(slots={slots}), "
             "or give SparkJob none"
@@ -123,20 +124,13 @@ _CLOSE_CLUSTER = (
 
 def why_stopped(spark: SparkSession) -> str:
     """Return the error of a job whose session was stopped while it ran; "" if the session can be used."""
-    if not _is_stopped(spark):
+    if not is_stopped(spark):
         return ""
     return (
         "its Spark session was stopped while the job ran, so no workers are left. Make another session with "
         "create_session() and start the job again, with restore_path=... from its latest checkpoint or savepoint. "
         "Stop or cancel jobs before spark.stop()"
     )
-
-
-def _is_stopped(spark: SparkSession) -> bool:
-    try:
-        return bool(spark.sparkContext._jsc.sc().isStopped())
-    except Exception:  # PySpark has released Java, or Java's process has ended
-        return True
 
 
 def _wait_for_executors(spark: SparkSession, job: str, slots: int, wait_s: float) -> None:

@@ -16,6 +16,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from kit.hosts.spark.scheduler import cancel_job
 from kit.hosts.spark.started_jobs import started
 from kit.hosts.spark.temporary import remove_all_directories
 
@@ -49,11 +50,10 @@ class _Interrupt:
 
     def _cancel_queries(self) -> None:
         with contextlib.suppress(Exception):  # the session may be gone
-            context: Any = self._spark.sparkContext
-            status = context.statusTracker()
+            status = self._spark.sparkContext.statusTracker()
             ours = {number for job in started() for number in status.getJobIdsForGroup(job.spark_group)}
             for number in set(status.getActiveJobsIds()) - ours:
-                context._jsc.sc().cancelJob(number)
+                cancel_job(self._spark, number)
 
 
 def end_in_order() -> None:

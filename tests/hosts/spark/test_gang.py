@@ -14,7 +14,6 @@ import pytest
 from kit.hosts.spark.driver import executors, gang
 from kit.hosts.spark.driver.epoch import Epoch
 from kit.hosts.spark.driver.gang import SparkGang
-from kit.hosts.spark.driver.task_metrics import TaskMetrics
 from kit.hosts.spark.edge import SparkOutput
 from kit.hosts.spark.slot.slot import SlotTicket
 from kit.hosts.spark.wire.connection import WITHOUT_END, silence
@@ -106,7 +105,7 @@ def gang_on(spark: PlayedSpark, ended: queue.Queue[str]) -> SparkGang:
     job: Any = SimpleNamespace(job_id="j", name="played")
     wire, driver, output = WireSettings(tls=TLS), Endpoint("127.0.0.1", 1), SparkOutput("")
     ticket = SlotTicket(job, 1, {"rows": 2}, {"rows": 4}, driver, SECRET, "", output, wire)
-    return SparkGang(spark, ticket, ended.put, lambda: TaskMetrics(spark))  # type: ignore[arg-type]
+    return SparkGang(spark, ticket, ended.put)  # type: ignore[arg-type]
 
 
 def test_the_credentials_travel_beside_the_closure(ended: queue.Queue[str]) -> None:

@@ -119,7 +119,7 @@ def test_a_spark_connect_session_is_refused() -> None:
 def test_executors_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch, master: str) -> None:
     left = ["there are none", "there is one", ""]
     monkeypatch.setattr(preflight, "missing_slots", lambda spark, *cores: left.pop(0) if len(left) > 1 else left[0])
-    monkeypatch.setattr(preflight, "_is_stopped", lambda spark: False)
+    monkeypatch.setattr(preflight, "is_stopped", lambda spark: False)
     monkeypatch.setattr(preflight, "ASK_EVERY_S", 0.0)
     context = SimpleNamespace(master=master, applicationId="app-1", getConf=lambda: {"spark.authenticate": "true"})
     cluster: Any = SimpleNamespace(sparkContext=context)

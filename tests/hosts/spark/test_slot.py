@@ -31,15 +31,14 @@ from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_storage
-from kit.hosts.spark.job import SparkJob
 from kit.hosts.spark.slot import slot as slot_module
-from kit.hosts.spark.slot.slot import LastWord, Slot, SlotTicket
+from kit.hosts.spark.slot.slot import LastWord
 from kit.hosts.spark.slot.task_host import TaskHost, Work
 from kit.hosts.spark.wire.codec import decode_element
 from kit.hosts.spark.wire.control import LEAVE, DriverLeft, DriverMessage
 from kit.hosts.spark.wire.wire import ControlMessage
 from kit.stream.graph.execution_graph import ExecutionGraph
-from tests.hosts.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job
+from tests.hosts.spark.jobs import generator, totals_job
 
 
 class Wires:
@@ -291,60 +290,3 @@ def test_a_trigger_for_a_task_that_is_not_in_the_slot_is_declined(bench: Bench, 
     assert f"the slot knows no task {task}@{attempt}" in decline.detail
     bench.host.message(CancelTask(task="rows/7", attempt=1))
     assert bench.said == [decline]
-
-
-class UnreadGang(ThreadGang):
-    """Slots whose counters are taken once, and then not before `read` is set: as if Spark's JVM had stopped reading."""
-
-    read = threading.Event()
-
-    def _run(self, slot: Slot) -> None:
-        counters = slot.counting()
-        next(counters)
-        self.read.wait()
-        for _ in counters:
-            pass
-
-
-def test_a_slot_works_on_while_nobody_takes_its_counters(tmp_path: Path) -> None:
-    UnreadGang.read.clear()
-    with SparkJob(totals_job(tmp_path, generator(rows_per_second=30_000)), launch=UnreadGang) as job:
-        job.start()
-        try:
-            await_checkpoint(job, 3)
-        finally:
-            UnreadGang.read.set()
-        assert job.wait() == "FINISHED"
-    check_output(tmp_path)
-
-
-class ClosingGang(ThreadGang):
-    """Slots of which the first epoch's end when `close` is set, because nobody takes their counters any more."""
-
-    close = threading.Event()
-
-    def __init__(self, ticket: SlotTicket, ended: Callable[[str], None]) -> None:
-        self._closes = ticket.epoch == 1
-        super().__init__(ticket, ended)
-
-    def _run(self, slot: Slot) -> None:
-        counters = slot.counting()
-        next(counters)
-        if self._closes:
-            self.close.wait()
-            counters.close()
-        for _ in counters:
-            pass
-
-
-def test_a_slot_whose_counters_are_no_longer_taken_leaves(tmp_path: Path) -> None:
-    ClosingGang.close.clear()
-    with SparkJob(totals_job(tmp_path, generator(rows_per_second=30_000)), launch=ClosingGang) as job:
-        job.start()
-        try:
-            await_checkpoint(job, 1)
-        finally:
-            ClosingGang.close.set()
-        assert job.wait() == "FINISHED"
-        assert len(job.look.stages) == 2
-    check_output(tmp_path)

@@ -17,9 +17,10 @@ import logging
 import threading
 import time
 from collections.abc import Collection
-from typing import Any
 
 from pyspark.sql import SparkSession
+
+from kit.hosts.spark.scheduler import executors_of_tasks, replace_executor, running_tasks
 
 logger = logging.getLogger("kit.hosts.spark")
 
@@ -36,11 +37,11 @@ def replace_silent(spark: SparkSession, group: str, slots: Collection[int]) -> l
     Waits up to `GRACE_S`. Returns the executors' ids.
     """
     try:
-        tasks = _tasks(spark, group, slots)
+        tasks = executors_of_tasks(spark, group, slots)
         end_s = time.monotonic() + GRACE_S
-        while _running(spark, tasks) and time.monotonic() < end_s:
+        while running_tasks(spark, tasks) and time.monotonic() < end_s:
             time.sleep(ASK_EVERY_S)
-        silent = sorted(set(_running(spark, tasks).values()) - {_DRIVER})
+        silent = sorted(set(running_tasks(spark, tasks).values()) - {_DRIVER})
     except Exception:  # the session was stopped, or another Spark version lacks these internals
         logger.debug("silent slots %s of %s", slots, group, exc_info=True)
         return []
@@ -50,38 +51,14 @@ def replace_silent(spark: SparkSession, group: str, slots: Collection[int]) -> l
     return silent
 
 
-def _tasks(spark: SparkSession, group: str, slots: Collection[int]) -> dict[int, str]:
-    """Return the executor of each task that runs one of these slots."""
-    tracker, store = spark.sparkContext.statusTracker(), _context(spark).statusStore()
-    found = {}
-    for job in tracker.getJobIdsForGroup(group):
-        info = tracker.getJobInfo(job)
-        for stage in () if info is None else info.stageIds:
-            listed = store.taskList(int(stage), 0, 1_000_000)
-            for each in map(listed.apply, range(listed.size())):
-                if each.index() in slots:
-                    found[each.taskId()] = str(each.executorId())
-    return found
-
-
-def _running(spark: SparkSession, tasks: dict[int, str]) -> dict[int, str]:
-    """Return those tasks that still run, according to Spark."""
-    executors = _context(spark).taskScheduler().taskIdToExecutorId()
-    return {task: executor for task, executor in tasks.items() if executors.contains(task)}
-
-
 def _replace(spark: SparkSession, executor: str) -> None:
     """Have Spark stop using an executor at once; Spark then asks the cluster manager, which may not respond."""
     done = threading.Event()
 
     def ask() -> None:
         with contextlib.suppress(Exception):
-            _context(spark).killAndReplaceExecutor(executor)
+            replace_executor(spark, executor)
         done.set()
 
     threading.Thread(target=ask, name="spark-replace-executor", daemon=True).start()
     done.wait(GRACE_S)
-
-
-def _context(spark: SparkSession) -> Any:
-    return spark.sparkContext._jsc.sc()

@@ -1,7 +1,7 @@
 """A gang of slots as one Spark job: a barrier stage with one task per slot.
 
-Spark starts all tasks of a barrier stage together or none, reports when one dies, and shows the counters of the slots
-(`TaskMetrics`). Records do not pass through Spark's own data path. A thread of the driver waits for the job.
+Spark starts all tasks of a barrier stage together or none, and reports when one dies. Records do not pass through
+Spark's own data path, so Spark does not count them; `SparkJob.meters` does. A thread of the driver waits for the job.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from pyspark.sql import SparkSession
 
 from kit.hosts.spark.driver.executors import replace_silent
 from kit.hosts.spark.driver.oom_kills import killed_by
-from kit.hosts.spark.driver.task_metrics import TaskMetrics
-from kit.hosts.spark.slot.counts import rows_of
+from kit.hosts.spark.scheduler import concurrent_tasks
 from kit.hosts.spark.slot.slot import LastWord, Slot, SlotTicket
 from kit.hosts.spark.wire.credentials import PROPERTY, Credentials
 
@@ -43,20 +42,10 @@ PROFILE_VARIABLE = "KIT_PROFILE"
 
 
 class SparkGang:
-    """The slots of `ticket` as a barrier job of `spark`. `ended` is called with the error when the job is over.
+    """The slots of `ticket` as a barrier job of `spark`. `ended` is called with the error when the job is over."""
 
-    `metrics` returns the metrics of the job's tasks, or raises an exception if there are none.
-    """
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        ticket: SlotTicket,
-        ended: Callable[[str], None],
-        metrics: Callable[[], TaskMetrics],
-    ) -> None:
+    def __init__(self, spark: SparkSession, ticket: SlotTicket, ended: Callable[[str], None]) -> None:
         self._spark = spark
-        self._metrics = metrics
         self._ticket = ticket
         self._ended = ended
         self.group = f"kit-{ticket.job.job_id}-{ticket.epoch}-{id(self):x}"
@@ -121,38 +110,22 @@ class SparkGang:
             context.setJobGroup(self.group, f"{ticket.job.name}, epoch {ticket.epoch}", interruptOnCancel=False)
             context.setLocalProperty(PROPERTY, ticket.credentials.to_property())
             tasks = context.parallelize(range(ticket.slots), ticket.slots).barrier()
-            self._prepared(tasks)()
+            tasks.mapPartitions(_SlotTask(ticket)).collect()
         except Exception as failure:
             self._error = explain(failure)
         finally:
             self._over.set()
             self._settle()
 
-    def _prepared(self, tasks: Any) -> Callable[[], object]:
-        """Return the function that runs the slots, with counters in Spark's UI if this Spark offers a way."""
-        try:
-            run: Callable[[], object] = self._metrics().counted(self._slots(tasks, counts=True)).count
-        except Exception as error:
-            logger.debug("Spark's UI will not count the rows of %s: %s", self._ticket.job.name, error)
-            run = self._slots(tasks, counts=False).collect
-        return run
-
-    def _slots(self, tasks: Any, *, counts: bool) -> Any:
-        return tasks.mapPartitions(_SlotTask(self._ticket, counts=counts))
-
     def __repr__(self) -> str:
         return f"SparkGang({self._ticket!r}, {'over' if self._over.is_set() else 'running'})"
 
 
 class _SlotTask:
-    """The function of each Spark task of the stage: it runs the slot whose number is the partition's.
+    """The function of each Spark task of the stage: it runs the slot whose number is the partition's."""
 
-    With `counts`, its rows are the slot's counters, for `TaskMetrics.counted`.
-    """
-
-    def __init__(self, ticket: SlotTicket, *, counts: bool) -> None:
+    def __init__(self, ticket: SlotTicket) -> None:
         self._ticket = ticket.without_credentials()
-        self._counts = counts
 
     def __call__(self, numbers: Iterable[int]) -> Iterator[Any]:
         for _ in numbers:
@@ -162,10 +135,10 @@ class _SlotTask:
         inbox = LastWord(GRACE_S)
         ticket = self._ticket.with_credentials(Credentials.from_property(context.getLocalProperty(PROPERTY)))
         slot = Slot(ticket, context.partitionId(), inbox)
-        with _rare_collections():
-            rows = rows_of(slot.counting(_profiled(slot.number, ticket.epoch)))
-            yield from (row for row in rows if self._counts)
+        with _rare_collections(), _profiled(slot.number, ticket.epoch):
+            slot.run()
         inbox.left()
+        return iter(())
 
 
 @contextlib.contextmanager
@@ -210,15 +183,6 @@ def missing_slots(spark: SparkSession, wanted: int, beside: int = 0) -> str:
         f"the job needs {needs} and Spark has {there} ({spark.sparkContext.master}): lower the parallelism, or stop "
         f"this session and give the next one more cores, as create_session(slots={wanted}) does"
     )
-
-
-def concurrent_tasks(spark: SparkSession) -> int | None:
-    """Return the number of tasks that Spark can run at once; None if Spark does not report it."""
-    try:
-        context: Any = spark.sparkContext._jsc.sc()
-        return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
-    except Exception:  # the session was stopped, or this is not part of the Spark version's interface
-        return None
 
 
 _WORKER_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)$", re.MULTILINE)

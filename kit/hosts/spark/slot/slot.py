@@ -18,8 +18,7 @@ import os
 import queue
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
@@ -28,7 +27,6 @@ from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_local_state, open_storage
 from kit.hosts.spark.recording import EventFile, slot_process
-from kit.hosts.spark.slot.counts import COUNTS_EVERY_S, Counts
 from kit.hosts.spark.slot.fetcher import Fetcher
 from kit.hosts.spark.slot.task_host import TaskHost
 from kit.hosts.spark.slot.working_slot import WorkingSlot
@@ -122,40 +120,6 @@ class Slot:
         return f"Slot({self.number}, epoch {self._ticket.epoch})"
 
     # --- from joining to leaving ----------------------------------------------------------------------------------
-
-    def counting(self, within: AbstractContextManager[object] | None = None) -> Iterator[Counts]:
-        """Do as `run` in a thread, and yield the slot's counters every `COUNTS_EVERY_S` seconds and at the end.
-
-        The slot does not wait for the caller, because Spark's JVM may stop reading counters for a while. If the caller
-        stops early, the slot leaves. `within` is a context for the thread.
-        """
-        errors: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                with within or contextlib.nullcontext():
-                    self.run()
-            except BaseException as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=run, name=f"kit-slot-{self.number}", daemon=True)
-        thread.start()
-        try:
-            while thread.is_alive():
-                yield self.counts
-                thread.join(COUNTS_EVERY_S)
-        finally:
-            if thread.is_alive():
-                self._inbox.put(DriverLeft(clean=False, reason="Spark has ended the task"))
-                thread.join()
-        if errors:
-            raise errors[0]
-        yield self.counts
-
-    @property
-    def counts(self) -> Counts:
-        """The slot's counters so far."""
-        return Counts() if self._host is None else self._host.counts
 
     def run(self) -> None:
         """Join the driver, run the tasks, and return when the driver tells the slot to leave.

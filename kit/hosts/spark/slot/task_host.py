@@ -46,7 +46,6 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.messages import (
     JobMessage,
-    NotifyCheckpointComplete,
     OutputDataDecided,
     SlotMessage,
     SubmitChannelState,
@@ -59,7 +58,6 @@ from kit.core.trace.trace import TraceRecord, keeps, records_of
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background
 from kit.hosts.spark.recording import EventFile
-from kit.hosts.spark.slot.counts import Counts
 from kit.hosts.spark.slot.fetcher import Fetcher
 from kit.hosts.spark.slot.meters import Meters
 from kit.hosts.spark.wire.channels import Route
@@ -127,7 +125,8 @@ class TaskHost:
         create_fetcher: CreateFetcher | None = None,
     ) -> None:
         self.records: list[TraceRecord] = []
-        self.counts = Counts()
+        self.rows_read = 0
+        """The rows that the slot's sources have read in this epoch."""
         mine = graph.tasks_with_index(slot)
         self.tasks = {vertex.task: StreamTask(graph, vertex.task, epoch) for vertex in mine}
         self.meters = Meters(self.tasks)
@@ -173,8 +172,6 @@ class TaskHost:
         if answer is not None:
             self._say(Envelope(answer, cause))
         elif task is not None and message.attempt == self._epoch:
-            if isinstance(message, NotifyCheckpointComplete) and self._slot == 0:
-                self.counts.completed(message.checkpoint_id)
             self._ready.append((task, message, cause))
 
     def element(self, channel: int, element: Element, cause: str = "") -> None:
@@ -182,7 +179,6 @@ class TaskHost:
         receiver = self._receivers[channel]
         if isinstance(element, Buffer):
             self.meters.by_task[receiver.name].take(element.batch)
-            self.counts.received(element)
         self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
 
     def credit(self, channel: int, credits: int) -> None:
@@ -197,7 +193,6 @@ class TaskHost:
             self._background.submit(lambda: self._files.undo(work.command, work.answer))
         elif work.answer is not None:
             self._take_rows(work.machine, work.answer)
-            self.counts.carried_out(work.command, work.answer)
             self._ready.append((work.machine, work.answer, work.cause))
 
     def fire_timers(self) -> None:
@@ -284,7 +279,6 @@ class TaskHost:
             self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
         elif isinstance(element, Buffer):
             self._wires.send(channel, element.batch)
-            self.counts.sent(element)
         else:
             self._wires.send(channel, encode_element(element, cause))
 
@@ -317,7 +311,7 @@ class TaskHost:
 
     def _take_rows(self, machine: Machine, answer: Word) -> None:
         if isinstance(answer, SplitRead) and answer.batch is not None:
-            self.counts.read(answer.batch)
+            self.rows_read += answer.batch.num_rows
             self.meters.by_task[machine.name].records_in += answer.batch.num_rows
 
     def _await_rows(self, machine: Machine, command: AwaitRows, cause: str) -> None:
@@ -343,7 +337,6 @@ class TaskHost:
 
     def _write_rows(self, machine: Machine, command: WriteRows, cause: str) -> None:
         answer = self._files.carry_out(command)
-        self.counts.carried_out(command, answer)
         if answer is not None:
             self._ready.append((machine, answer, cause))
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from kit import CheckpointConfig, FixedDelay, Lab, ParquetSink, SparkJob, StreamEnvironment
 from kit.hosts.spark import JobFailedError
-from kit.hosts.spark.driver.gang import concurrent_tasks
+from kit.hosts.spark.scheduler import concurrent_tasks
 from tests.hosts.spark.jobs import read, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]

@@ -1,4 +1,4 @@
-"""Jobs in Spark's REST API: the rows and bytes of their tasks, their names, and their snapshots."""
+"""Jobs in Spark's REST API: their names, no rows for a slot, and the rows that Spark itself reads and writes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def stages(spark: SparkSession, wanted: Callable[[dict[str, Any]], bool]) -> lis
     return [stage for stage in found if stage["status"] == "COMPLETE"]
 
 
-def test_a_job_has_its_rows_its_name_and_its_snapshots_in_sparks_rest_api(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_shows_the_name_of_a_job_and_counts_only_rows_that_it_moves(spark: SparkSession, tmp_path: Path) -> None:
     settings = CheckpointConfig(interval_ms=50, directory=str(tmp_path / "checkpoints"))
     env = StreamEnvironment("shown", parallelism=2, checkpoint=settings)
     frame = spark.range(ROWS, numPartitions=2).selectExpr("id", "id % 7 AS key")
@@ -60,25 +60,15 @@ def test_a_job_has_its_rows_its_name_and_its_snapshots_in_sparks_rest_api(spark:
         spark.sparkContext.setJobDescription(f"read {group}")
         assert len(copied.collect()) == ROWS
         spark.sparkContext.setJobDescription(None)
-        snapshots = running.trace.story(kind="SnapshotWritten")
+        meters = running.meters()
 
     (stage,) = stages(spark, lambda job: job.get("jobGroup") == group)
     assert stage["description"] == "shown, epoch 1"
-    assert stage["inputRecords"] == ROWS
-    assert stage["inputBytes"] >= ROWS * 16, "two columns of eight bytes"
-    assert stage["outputRecords"] == ROWS + 7
-    assert stage["outputBytes"] >= ROWS * 16
-    shuffled = [stage[f"shuffle{way}{what}"] for way in ("Read", "Write") for what in ("Records", "Bytes")]
-    assert shuffled == [0] * 4, "Spark shuffles nothing: slots exchange rows themselves"
-    tasks = [task["taskMetrics"] for task in stage["tasks"].values()]
-    assert [task["inputMetrics"]["recordsRead"] for task in tasks] == [ROWS // 2, ROWS // 2]
-    assert sum(task["outputMetrics"]["recordsWritten"] for task in tasks) == ROWS + 7
-    accumulators = {each["name"]: int(each["value"]) for each in stage["accumulatorUpdates"]}
-    assert accumulators["snapshots written"] == len(snapshots) > 0
-    assert accumulators["bytes of snapshots"] == sum(each.data["bytes_written"] for each in snapshots) > 0
-    assert accumulators["completed checkpoints"] > 0
-    assert 0 < accumulators["rows from other slots"] == accumulators["rows to other slots"] < ROWS
-    assert 0 < accumulators["bytes from other slots"] == accumulators["bytes to other slots"]
+    assert len(stage["tasks"]) == 2
+    counted = [stage[f"{kind}{what}"] for kind in ("input", "output", "shuffleRead") for what in ("Records", "Bytes")]
+    assert counted == [0] * 6, "the slots read, exchange and write rows themselves"
+    assert stage["accumulatorUpdates"] == []
+    assert meters.loc[meters["task"].str.startswith("rows/"), "records_out"].sum() == ROWS
 
     (copying,) = stages(spark, lambda job: "shown writes the rows of" in job.get("description", ""))
     assert (copying["outputRecords"], copying["outputBytes"] > 0) == (ROWS, True)
