@@ -3,7 +3,7 @@
 Only headers of files are read: they name each state with its types, and keyed state with its definition. The check
 compares the key, the definition (key columns, windows, aggregates), the broadcast maps, and the descriptors that are
 attributes of a user-defined function's class. A descriptor that a function makes while it runs is compared by its
-task.
+task. A type may differ in what `kit.stream.backend.types.evolution` accepts.
 
 Flink compares when a task opens its state, and restarts the job when it fails.
 """
@@ -11,12 +11,13 @@ Flink compares when a task opens its state, and restarts the job when it fails.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kit.core.metadata import read_metadata
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
 from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle, StateObject
 from kit.core.state.operator_state import OperatorState
+from kit.core.state.type_changes import TypeChange
 from kit.files.storage import StateFiles
 from kit.stream.backend.files.framing import FramedFile, file_name, header_bytes
 from kit.stream.backend.files.partial_file import HEADER_READ_BYTES, PartialFile
@@ -31,38 +32,55 @@ File = TypeVar("File", bound=FramedFile)
 Handle = TypeVar("Handle", KeyGroupsStateHandle, OperatorStreamStateHandle)
 
 
-def check_state_types(job: JobGraph, storage: StateFiles, metadata: bytes, location: str) -> None:
-    """Raise StateDescriptorError, or StateRestoreError for other keys, where state does not fit its operator.
+class EvolvedState(NamedTuple):
+    """A state whose type changed in a way that a restore accepts: its operator, its name, and each change."""
 
-    Damaged or missing files are skipped: the restore finds them, and may fall back to an older checkpoint.
+    owner: str
+    state: str
+    changes: tuple[TypeChange, ...]
+
+
+def check_state_types(job: JobGraph, storage: StateFiles, metadata: bytes, location: str) -> list[EvolvedState]:
+    """Return the states whose types changed and can be restored.
+
+    Damaged or missing files are skipped: the restore finds them, and may fall back to an older checkpoint. Raises
+    StateDescriptorError, or StateRestoreError for other keys, where state does not fit its operator.
     """
     try:
         states = {state.operator_id: state for state in read_metadata(metadata, location)[0].operator_states}
     except ValueError:
-        return
+        return []
+    evolved: dict[EvolvedState, None] = {}  # each subtask's file has the types again
     for vertex in job.vertices:
         for operator in vertex.operators:
             state = states.get(operator.operator_id)
             if state is not None:
                 owner = f"operator {operator.name!r}" + (f" (uid {operator.uid!r})" if operator.uid else "")
                 try:
-                    _check(operator.spec, owner, state, storage)
+                    changed = _check(operator.spec, owner, state, storage)
+                    evolved |= dict.fromkeys(EvolvedState(owner, name, changes) for name, changes in changed)
                 except (StateDescriptorError, StateRestoreError) as error:
                     raise type(error)(f"{error}. The state is that of {owner}; no task was deployed") from error
+    return list(evolved)
 
 
-def _check(spec: OperatorSpec, owner: str, state: OperatorState, storage: StateFiles) -> None:
+def _check(
+    spec: OperatorSpec, owner: str, state: OperatorState, storage: StateFiles
+) -> list[tuple[str, tuple[TypeChange, ...]]]:
     """Check the files of all subtasks: a subtask's file names only the states in which this subtask has entries."""
+    changed: dict[str, list[TypeChange]] = {}
     if spec.key_type is not None:
         handles = (handle for part in state.subtask_states.values() for handle in part.managed_keyed_state)
         backend = _declared(spec, owner, state.max_parallelism)
         for _, file in _with_headers(handles, KeyGroupsStateHandle, storage, KeyedStateFile):
-            backend.check_fits(file)
+            changed |= {name: found for name, found in backend.check_fits(file).items() if found}
     declared = spec.declared_operator_states()
     if declared:
         of_operators = (handle for part in state.subtask_states.values() for handle in part.managed_operator_state)
         for handle, of_operator in _with_headers(of_operators, OperatorStreamStateHandle, storage, OperatorStateFile):
-            check_types(declared, handle, of_operator)
+            found = check_types(declared, handle, of_operator)
+            changed |= {name: changes for name, changes in found.items() if changes}
+    return [(name, tuple(changes)) for name, changes in changed.items()]
 
 
 def _declared(spec: OperatorSpec, owner: str, max_parallelism: int) -> HeapKeyedStateBackend:

@@ -29,6 +29,7 @@ SAID = {
     "five-questions": "Explorer(transfers: ",
     "open-a-checkpoint": "totals",
     "edit-a-checkpoint": "['sums', ",
+    "evolution": "column note (string) was added",
     "spark": "True",
     "endless-sources": "['started', 'one', 'two']",
     "slow-checkpoints": "292607",

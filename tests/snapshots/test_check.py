@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import kit
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment
-from kit.restore_check import RestoreCheck, Severity
+from kit.restore_check import Effect, RestoreCheck, Severity
 from tests.flink_data import value_cases, values, values_truth
 
 
@@ -59,6 +60,59 @@ def test_state_of_another_meaning_does_not_restore(
     assert check.error is None, "the assignment itself would succeed"
     assert said in failing(check)[0]
     assert "does not restore" in check.verdict
+
+
+class Kept(kit.KeyedProcessFunction):
+    """Keeps the last row of each key, in the type that a subclass says."""
+
+    last: kit.ValueStateDescriptor
+
+    def process_element(self, row: dict[str, Any], ctx: Any) -> None:
+        names = [each.name for each in self.last.stored_type]
+        ctx.state(self.last).update({name: row.get(name) for name in names})
+
+
+def keeping(**columns: pa.DataType) -> StreamEnvironment:
+    env = StreamEnvironment("kept", parallelism=2, max_parallelism=16, checkpoint=CheckpointConfig())
+    rows = [{"key": n % 7, "value": n} for n in range(400)]
+    kept = type("Last", (Kept,), {"last": kit.ValueStateDescriptor("last", pa.struct(list(columns.items())))})
+    keyed = env.from_source(CollectionSource(rows, batch_rows=3), uid="rows").key_by("key")
+    keyed.process(kept, returns={"key": pa.int64()}).uid("kept").sink_to(CollectSink("out"), uid="out")
+    return env
+
+
+INT32, INT64 = pa.int32(), pa.int64()
+CHANGED = {
+    "added": ({"value": INT32, "more": pa.string()}, Severity.TELLS, "column more (string) was added"),
+    "widened": ({"value": INT64}, Severity.TELLS, "value: int32 became int64"),
+    "lost": ({"more": INT64}, Severity.FAILS, "columns value became more"),
+    "narrowed": ({"value": pa.int16()}, Severity.FAILS, "value: int32 became int16"),
+}
+
+
+@pytest.mark.parametrize("against", ["the job", "a newer checkpoint"])
+@pytest.mark.parametrize("what", CHANGED)
+def test_a_changed_type_of_the_kits_own_state_is_told_before_the_restore(
+    what: str, against: str, tmp_path: Path
+) -> None:
+    columns, severity, told = CHANGED[what]
+    opened = savepoint_of(keeping(value=INT32), tmp_path / "old")
+    newer = keeping(**columns)
+    check = opened.check(newer if against == "the job" else savepoint_of(newer, tmp_path / "new"))
+    (finding,) = [each for each in check.findings if told in each.found]
+    assert finding.severity is severity
+    assert check.restores == (severity is not Severity.FAILS)
+
+
+@pytest.mark.parametrize("against", ["the job", "a newer checkpoint"])
+def test_a_lost_column_is_a_warning(against: str, tmp_path: Path) -> None:
+    opened = savepoint_of(keeping(key=INT64, value=INT32), tmp_path / "old")
+    newer = keeping(key=INT64)
+    check = opened.check(newer if against == "the job" else savepoint_of(newer, tmp_path / "new"))
+    (finding,) = [each for each in check.findings if "column value (int32) was removed" in each.found]
+    assert (finding.severity, finding.effect) == (Severity.WARNS, Effect.LOST)
+    assert check.restores
+    assert not any(each.effect is Effect.EXACTLY_ONCE for each in check.findings)
 
 
 def test_a_renamed_operator_does_not_restore(opened: kit.Checkpoint) -> None:

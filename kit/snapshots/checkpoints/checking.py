@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
+from kit.core.state.type_changes import Compatibility, TypeChange
 from kit.files.state_types import check_state_types
 from kit.files.storage import StateFiles
 from kit.restore_check import Effect, Finding, RestoreCheck, Severity
@@ -17,8 +20,10 @@ from kit.restore_check.findings import in_order
 from kit.restore_check.job_shape import operator_id_of
 from kit.snapshots.checkpoints.keyed_parts import StateInfo
 from kit.snapshots.formats.headers import TIMER
-from kit.snapshots.serializers.compatibility import Compatibility, TypeChange, opaque_classes, type_changes
+from kit.snapshots.serializers.compatibility import opaque_classes, type_changes
 from kit.snapshots.serializers.type_names import type_named
+from kit.snapshots.serializers.types import Type
+from kit.stream.backend.types.evolution import type_changes as arrow_type_changes
 from kit.stream.graph.job_graph import JobGraph
 
 _ANOTHER = "Give the changed state another name, or the operator another uid."
@@ -56,9 +61,12 @@ def _key_changed(operator: str, before: Mapping[str, StateInfo], after: Mapping[
 
 
 def _told_changes(old: StateInfo, new: StateInfo, part: str) -> list[TypeChange]:
-    """Return the changes of a part of a state; for a state of the kit, whose types are Arrow's, all or nothing."""
-    if part in old.types and part in new.types:
-        return type_changes(old.types[part], new.types[part])
+    """Return the changes of a part of a state, by the rules of who wrote it."""
+    before, after = old.types.get(part), new.types.get(part)
+    if part == "value" and isinstance(before, pa.DataType) and isinstance(after, pa.DataType):
+        return arrow_type_changes(before, after)
+    if isinstance(before, Type) and isinstance(after, Type):
+        return type_changes(before, after)
     was, now = getattr(old, part), getattr(new, part)
     return [] if was == now else [TypeChange("", f"{was} became {now}", Compatibility.INCOMPATIBLE)]
 
@@ -100,28 +108,38 @@ def _values_changed(operator: str, state: StateInfo, changes: Sequence[TypeChang
         found = [each for each in changes if each.compatibility is result]
         if not found:
             continue
-        told = f"The {what} of state {state.name!r} changed: {'; '.join(map(str, found))}."
-        lost = any(each.loses for each in found)
+        changed = f"The {what} of state {state.name!r} changed"
         if result is Compatibility.INCOMPATIBLE:
+            told = f"{changed}: {'; '.join(map(str, found))}."
             yield Finding(Severity.FAILS, operator, told, _ANOTHER, known_by=_KNOWN_BY, flink=_INCOMPATIBLE)
         else:
-            yield Finding(
-                Severity.WARNS if lost else Severity.TELLS,
-                operator,
-                f"{told} {_MIGRATED if result is Compatibility.MIGRATES else _READ}",
-                "Keep the field if its values are needed." if lost else "",
-                Effect.LOST if lost else Effect.NONE,
-                _KNOWN_BY,
-            )
+            is_own = any(isinstance(each, pa.DataType) for each in state.types.values())
+            then = _CONVERTED if is_own else _MIGRATED if result is Compatibility.MIGRATES else _READ
+            yield _migrated(operator, changed, found, then)
+
+
+def _migrated(operator: str, changed: str, changes: Sequence[TypeChange], then: str) -> Finding:
+    """Return the finding about changes of a type that a restore accepts: a warning if they lose values."""
+    lost = any(each.loses for each in changes)
+    return Finding(
+        Severity.WARNS if lost else Severity.TELLS,
+        operator,
+        f"{changed}: {'; '.join(map(str, changes))}. {then}",
+        "Keep the field if its values are needed." if lost else "",
+        Effect.LOST if lost else Effect.NONE,
+        _KNOWN_BY,
+    )
 
 
 _MIGRATED = "Flink migrates the values when the state is opened."
+_CONVERTED = "The restore converts the values."
 _READ = "Flink reads the values as they are."
 
 
 def _unseen(operator: str, old: StateInfo, new: StateInfo) -> Iterator[Finding]:
     """Yield a finding if values are in a format of which the snapshot names only the class."""
-    both = [opaque_classes(each.types["value"]) if "value" in each.types else [] for each in (old, new)]
+    values = (each.types.get("value") for each in (old, new))
+    both = [opaque_classes(each) if isinstance(each, Type) else [] for each in values]
     classes = [each for each in both[0] if each in both[1]]
     if classes:
         yield Finding(
@@ -175,9 +193,10 @@ def _retyped(info: StateInfo, name: str) -> StateInfo:
 
 
 def not_as_declared(job: JobGraph, files: StateFiles, metadata: bytes, directory: str) -> Iterator[Finding]:
-    """Yield a finding if a job of the kit declares a state other than the checkpoint has it."""
+    """Yield a finding for each state that a job of the kit declares in another type than the checkpoint has it."""
     try:
-        check_state_types(job, files, metadata, directory)
+        for owner, state, changes in check_state_types(job, files, metadata, directory):
+            yield _migrated(owner, f"The values of state {state!r} changed", changes, _CONVERTED)
     except (StateDescriptorError, StateRestoreError) as error:
         yield Finding(
             Severity.FAILS, "the job", str(error), _ANOTHER, known_by="what the job declares, and the state files"

@@ -44,14 +44,14 @@ RowsOf = Callable[[int], Rows]
 
 @dataclass(frozen=True)
 class StateInfo:
-    """A state's name, its kind, and the types in it as text; `types` are these types, if Flink wrote the state."""
+    """A state's name, its kind, and the types in it as text; `types` are these types, Arrow's in state of the kit."""
 
     name: str
     kind: str
     key: str
     namespace: str
     value: str
-    types: Mapping[str, Type] = field(default_factory=dict, compare=False)
+    types: Mapping[str, Type | pa.DataType] = field(default_factory=dict, compare=False)
 
 
 def info_of(state: KeyedState) -> StateInfo:
@@ -378,11 +378,11 @@ class OwnPart:
 
 def _own_info(schema: pa.Schema) -> StateInfo:
     kind = state_kind(schema)
-    types = {field.name: str(field.type) for field in schema}
-    key, namespace, value = (types.get(each, "") for each in ("key", "namespace", "value"))
-    return StateInfo(
-        state_name(schema), TIMER if kind in (EVENT_TIMERS, PROCESSING_TIMERS) else kind, key, namespace, value
-    )
+    types = {field.name: field.type for field in schema}
+    key, namespace, value = (str(types.get(each, "")) for each in ("key", "namespace", "value"))
+    if kind in (EVENT_TIMERS, PROCESSING_TIMERS):
+        kind = TIMER
+    return StateInfo(state_name(schema), kind, key, namespace, value, types)
 
 
 def parts_of(

@@ -10,9 +10,9 @@ Flink: `TypeSerializerSnapshot.resolveSchemaCompatibility`, `CompositeTypeSerial
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from dataclasses import replace
 
+from kit.core.state.type_changes import Compatibility, TypeChange, place_within
 from kit.snapshots.serializers.avro import AvroRecord
 from kit.snapshots.serializers.basic import Enumeration
 from kit.snapshots.serializers.composite import Either, MaskedList, Optional, Timer, Ttl
@@ -21,39 +21,9 @@ from kit.snapshots.serializers.pojo import Pojo
 from kit.snapshots.serializers.types import Mapping, Sequential, Struct, Type
 
 
-class Compatibility(IntEnum):
-    """The relation of a newer serializer to the bytes of an older one, the worst last."""
-
-    AS_IS = 0
-    MIGRATES = 1
-    """Flink reads each value with the old serializer and writes it with the new one."""
-    INCOMPATIBLE = 2
-
-
-@dataclass(frozen=True, slots=True)
-class TypeChange:
-    """One difference between two types: where it is ('' for the whole value), what it is, and what it means.
-
-    `loses` is True if values that the checkpoint holds are dropped.
-    """
-
-    place: str
-    what: str
-    compatibility: Compatibility
-    loses: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.what}" if self.place else self.what
-
-
 def type_changes(old: Type, new: Type) -> list[TypeChange]:
     """Return all differences between the type of stored values and the type that a newer job declares."""
     return list(_changes(old, new, ""))
-
-
-def compatibility(changes: Sequence[TypeChange]) -> Compatibility:
-    """Return what the differences mean together: the worst of them."""
-    return max((each.compatibility for each in changes), default=Compatibility.AS_IS)
 
 
 def opaque_classes(type_: Type) -> list[str]:
@@ -77,7 +47,7 @@ def _changes(old: Type, new: Type, place: str) -> Iterator[TypeChange]:
             yield TypeChange(place, what, Compatibility.INCOMPATIBLE)
             return
         for number, (one, other) in enumerate(zip(old.parts, new.parts, strict=True)):
-            yield from _changes(one, other, _joined(place, _part_name(old, number)))
+            yield from _changes(one, other, place_within(place, _part_name(old, number)))
     elif old.name != new.name:
         yield TypeChange(place, f"{old.name} became {new.name}", Compatibility.INCOMPATIBLE)
 
@@ -106,10 +76,6 @@ def _part_name(type_: Type, number: int) -> str:
     return type_.fields[number][0] if isinstance(type_, Struct) else "element"
 
 
-def _joined(place: str, name: str) -> str:
-    return f"{place}.{name}" if place and name else place or name
-
-
 def _ttl_switched(old: Type, new: Type, place: str) -> Iterator[TypeChange]:
     was, now = (each.inner if isinstance(each, Ttl) else each for each in (old, new))
     what = "TTL was switched off" if isinstance(old, Ttl) else "TTL was switched on"
@@ -131,7 +97,7 @@ def _fields(old: Sequence[tuple[str, Type]], new: Sequence[tuple[str, Type]], pl
         if name not in after:
             yield TypeChange(place, f"field {name} ({part.name}) was removed", Compatibility.MIGRATES, loses=True)
         else:
-            yield from _changes(part, after[name], _joined(place, name))
+            yield from _changes(part, after[name], place_within(place, name))
     for name, part in after.items():
         if name not in before:
             yield TypeChange(place, f"field {name} ({part.name}) was added", Compatibility.MIGRATES)

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
 from kit.core.state.handles import NO_OFFSET_SET, KeyGroupRange
+from kit.core.state.type_changes import TypeChange
 from kit.stream.backend.files.framing import Piece, Sliceable, file_name, state_kind, state_name
 from kit.stream.backend.files.snapshot import (
     EVENT_TIMERS,
@@ -56,6 +57,7 @@ from kit.stream.backend.states.keyed_states import (
 from kit.stream.backend.states.state_definition import Aspects, StateDefinition, aspects_of
 from kit.stream.backend.states.tables import StateTable
 from kit.stream.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX, TimerQueue, TimerService
+from kit.stream.backend.types.evolution import evolved, newest_type, type_changes
 
 
 class KeyGroupOffsets(Protocol):
@@ -112,6 +114,8 @@ class HeapKeyedStateBackend:
         if table.descriptor is not descriptor or table.namespace_type != namespace_type:
             if table.descriptor is None:
                 self.definition.check(table.name, table.aspects, aspects_of_values(descriptor))
+            if table.becomes(descriptor, namespace_type):
+                table = self._evolved_table(table, descriptor.stored_type)
             table.attach(descriptor, namespace_type)
         return table
 
@@ -199,6 +203,17 @@ class HeapKeyedStateBackend:
         table = self._tables[name] = KINDS[kind](self._context, name, stored_type, namespace_type)
         return table
 
+    def _evolved_table(self, table: StateTable, new_type: pa.DataType) -> StateTable:
+        """Replace a restored table by one with the same entries in a newer type."""
+        slots = table.entries()
+        keys, namespaces = table.keys(slots), table.namespaces(slots)
+        values = evolved(table.get(slots), new_type)
+        new = self._new_table(table.name, table.kind, new_type, table.namespace_type)
+        new.aspects = table.aspects
+        new.put(new.slots(keys, namespaces), values)
+        table.clear(slots)
+        return new
+
     # ---- snapshot -----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> KeyedSnapshot | None:
@@ -262,8 +277,12 @@ class HeapKeyedStateBackend:
         for (kind, name), rows_of_state in stored.items():
             self._take_in(kind, name, rows_of_state)
 
-    def check_fits(self, file: KeyedStateFile) -> None:
-        """Raise as `restore` does where a file holds keys or states of other types, or made from something else."""
+    def check_fits(self, file: KeyedStateFile) -> dict[str, list[TypeChange]]:
+        """Raise as `restore` does where a file holds keys or states of other types, or made from something else.
+
+        Return the changes of type that a restore accepts, by state.
+        """
+        changes: dict[str, list[TypeChange]] = {}
         for schema in file.schemas:
             name, aspects = state_name(schema), aspects_of(schema)
             self.definition.check(name, aspects)
@@ -271,10 +290,11 @@ class HeapKeyedStateBackend:
             table = self._tables.get(name)
             if table is None or state_kind(schema) in {EVENT_TIMERS, PROCESSING_TIMERS}:
                 continue
-            namespaced = "namespace" in schema.names
-            namespace_type = schema.field("namespace").type if namespaced else None
-            table.check_restored(StateKind(state_kind(schema)), schema.field("value").type, namespace_type)
+            stored_type = schema.field("value").type
+            table.check_restored(StateKind(state_kind(schema)), stored_type, _namespace_type(schema))
             self.definition.check(name, self.definition.without_shared(aspects), table.aspects)
+            changes[name] = type_changes(stored_type, table.stored_type)
+        return changes
 
     def _own_sections(self, handle: KeyGroupOffsets) -> Iterator[tuple[int, int]]:
         start = handle.key_group_range.start
@@ -284,30 +304,24 @@ class HeapKeyedStateBackend:
                 yield key_group, offset
 
     def _take_in(self, kind: str, name: str, stored: list[_StoredRows]) -> None:
-        schema = stored[0].batch.schema
+        schemas = {rows.file: rows.batch.schema for rows in stored}  # all rows of a file have its schema
         aspects: dict[str, Any] = {}
-        of_files = {rows.file: rows for rows in reversed(stored)}  # the first: all rows of a file have its schema
-        for rows in of_files.values():
-            if not rows.batch.schema.equals(schema):
-                raise StateRestoreError(
-                    f"State {name!r} has columns {_columns(schema)} in {stored[0].file!r}, and "
-                    f"{_columns(rows.batch.schema)} in {rows.file!r}"
-                )
-            aspects |= aspects_of(rows.batch.schema)
+        for file, schema in schemas.items():
+            aspects |= aspects_of(schema)
             self.definition.check(name, aspects)
-            self._check_schema(rows.batch.schema, name, rows.file)
+            self._check_schema(schema, name, file)
         for rows in stored:
             self._check_key_group(rows, name)
-        table = pa.Table.from_batches([rows.batch for rows in stored])
-        keys = table["key"]
-        namespaces = table["namespace"] if "namespace" in table.column_names else None
-        namespace_type = None if namespaces is None else namespaces.type
         if kind in {EVENT_TIMERS, PROCESSING_TIMERS}:
-            queue = self._restored_queue(kind, name, namespace_type)
-            queue.register(keys, table["timestamp_ms"], namespaces)
+            table = _joined(name, stored, None)
+            namespaces = _namespaces(table)
+            queue = self._restored_queue(kind, name, None if namespaces is None else namespaces.type)
+            queue.register(table["key"], table["timestamp_ms"], namespaces)
             found = len(queue)
         else:
-            state = self._restored_table(kind, name, schema, namespace_type, self.definition.without_shared(aspects))
+            state = self._restored_table(StateKind(kind), name, schemas, self.definition.without_shared(aspects))
+            table = _joined(name, stored, state.stored_type)
+            keys, namespaces = table["key"], _namespaces(table)
             if not state.load(keys, namespaces, table["value"]):
                 state.put(state.slots(keys, namespaces), table["value"])
             found = len(state)
@@ -324,15 +338,19 @@ class HeapKeyedStateBackend:
         return service.event_time if kind == EVENT_TIMERS else service.processing_time
 
     def _restored_table(
-        self, kind: str, name: str, schema: pa.Schema, namespace_type: pa.DataType | None, aspects: Aspects
+        self, kind: StateKind, name: str, schemas: Mapping[str, pa.Schema], aspects: Aspects
     ) -> StateTable:
-        stored_type = schema.field("value").type
+        """Return the table for the rows of all files, whose types may be of jobs before and after a change."""
         table = self._tables.get(name)
         if table is None:
-            table = self._new_table(name, StateKind(kind), stored_type, namespace_type)
+            newest = newest_type([schema.field("value").type for schema in schemas.values()])
+            if newest is None:
+                raise _differs(name, schemas)
+            table = self._new_table(name, kind, newest, _namespace_type(next(iter(schemas.values()))))
             table.aspects = aspects
             return table
-        table.check_restored(StateKind(kind), stored_type, namespace_type)
+        for schema in schemas.values():
+            table.check_restored(kind, schema.field("value").type, _namespace_type(schema))
         self.definition.check(name, aspects, table.aspects)
         return table
 
@@ -358,6 +376,37 @@ class HeapKeyedStateBackend:
                 f"State {name!r} in {rows.file!r}: key {keys[wrong[0]].as_py()!r} is stored under key group "
                 f"{rows.key_group} and belongs to {groups[wrong[0]]}"
             )
+
+
+def _joined(name: str, stored: list[_StoredRows], value_type: pa.DataType | None) -> pa.Table:
+    """Return the rows of all files as one table, their values in one type."""
+    batches = [rows.batch for rows in stored]
+    if value_type is not None:
+        batches = [_with_values(batch, value_type) for batch in batches]
+    if any(not batch.schema.equals(batches[0].schema) for batch in batches):
+        raise _differs(name, {rows.file: rows.batch.schema for rows in stored})
+    return pa.Table.from_batches(batches)
+
+
+def _with_values(batch: pa.RecordBatch, value_type: pa.DataType) -> pa.RecordBatch:
+    place = batch.schema.get_field_index("value")
+    if batch.schema.field(place).type == value_type:
+        return batch
+    field = batch.schema.field(place).with_type(value_type)
+    return batch.set_column(place, field, evolved(batch.column(place), value_type))
+
+
+def _namespaces(table: pa.Table) -> pa.ChunkedArray | None:
+    return table["namespace"] if "namespace" in table.column_names else None
+
+
+def _namespace_type(schema: pa.Schema) -> pa.DataType | None:
+    return schema.field("namespace").type if "namespace" in schema.names else None
+
+
+def _differs(name: str, schemas: Mapping[str, pa.Schema]) -> StateRestoreError:
+    columns = [f"{_columns(schema)} in {file!r}" for file, schema in schemas.items()]
+    return StateRestoreError(f"State {name!r} has columns {', and '.join(dict.fromkeys(columns))}")
 
 
 def _columns(schema: pa.Schema) -> str:

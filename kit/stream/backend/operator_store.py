@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from kit.core.state.errors import StateDescriptorError, StateRestoreError, StateTypeError
 from kit.core.state.handles import OperatorStateMode, StateMetaInfo
+from kit.core.state.type_changes import TypeChange
 from kit.stream.backend.files.framing import FramedFile, Piece, file_name, header, section, size_of, state_name
 from kit.stream.backend.states.descriptors import (
     ListStateDescriptor,
@@ -29,6 +30,7 @@ from kit.stream.backend.states.descriptors import (
     StateDescriptor,
     StateKind,
 )
+from kit.stream.backend.types.evolution import evolved, evolves, newest_type, refusal, type_changes
 from kit.stream.backend.types.value_columns import sorted_items
 from kit.stream.backend.types.value_types import Converter, MisfitError, converter, key_converter
 
@@ -189,13 +191,16 @@ class BroadcastState(_Typed):
 OperatorStateEntry = OperatorListState | BroadcastState
 
 
-def check_types(declared: Iterable[StateDescriptor], layout: EntryOffsets, file: OperatorStateFile) -> None:
+def check_types(
+    declared: Iterable[StateDescriptor], layout: EntryOffsets, file: OperatorStateFile
+) -> dict[str, list[TypeChange]]:
     """Compare the states in a file with declared lists and broadcast maps, by the file's header alone.
 
-    A declared list may be split or united: its mode is the stored one. Raises StateDescriptorError.
+    A declared list may be split or united: its mode is the stored one. Return the changes of type that a restore
+    accepts, by state. Raises StateDescriptorError.
     """
     modes = {name: info.mode for name, info in layout.state_name_to_partition_offsets.items()}
-    store = OperatorStateStore()
+    store, changes = OperatorStateStore(), dict[str, list[TypeChange]]()
     for descriptor in declared:
         if isinstance(descriptor, MapStateDescriptor):
             store.broadcast_state(descriptor)
@@ -205,7 +210,9 @@ def check_types(declared: Iterable[StateDescriptor], layout: EntryOffsets, file:
     for schema in file.schemas:
         name = state_name(schema)
         if name in store.states:
-            store._restored(schema, modes[name], file.name, "")
+            state = store._restored(schema, modes[name], file.name, "")
+            changes[name] = type_changes(schema.field(-1).type, _values(state))
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +306,8 @@ class OperatorStateStore:
             for name, info in handle.state_name_to_partition_offsets.items():
                 for offset in info.offsets:
                     batch = file.entry(name, offset)
-                    self._restored(batch.schema, info.mode, file.name, origins[name]).take_in(batch)
+                    state = self._restored(batch.schema, info.mode, file.name, origins[name])
+                    state.take_in(_with_values(batch, state.schema()))
                     origins[name] = file.name
 
     def _list(self, descriptor: ListStateDescriptor, mode: OperatorStateMode) -> OperatorListState:
@@ -310,11 +318,14 @@ class OperatorStateStore:
     def _registered_as(self, wanted: OperatorStateEntry) -> OperatorStateEntry:
         state = self._states.setdefault(wanted.name, wanted)
         if not _same(state, wanted):
-            origin = "registered" if wanted.name in self._registered else "restored"
-            raise StateDescriptorError(
-                f"Operator state {wanted.name!r} was {origin} as {_described(state)}, and is requested as "
-                f"{_described(wanted)}: use another name, or the same descriptor"
-            )
+            is_restored = wanted.name not in self._registered
+            if not is_restored or not _becomes(state, wanted):
+                raise StateDescriptorError(
+                    f"Operator state {wanted.name!r} was {'restored' if is_restored else 'registered'} as "
+                    f"{_described(state)}, and is requested as {_described(wanted)}: "
+                    + (_advice(state, wanted) if is_restored else "use another name, or the same descriptor")
+                )
+            state = self._states[wanted.name] = _evolved(state, wanted)
         self._registered.add(wanted.name)
         return state
 
@@ -328,13 +339,18 @@ class OperatorStateStore:
         state = self._states.setdefault(name, found)
         if _same(state, found):
             return state
+        is_newer = newest_type([_values(state), _values(found)]) == _values(found)
+        if is_newer and name not in self._registered and _becomes(state, found):
+            state = self._states[name] = _evolved(state, found)
+        if _becomes(found, state):
+            return state
         if other_file:
             raise StateRestoreError(
                 f"Operator state {name!r} is {_described(state)} in {other_file!r}, and {_described(found)} in {file!r}"
             )
         raise StateDescriptorError(
             f"Operator state {name!r} was registered as {_described(state)}, and is stored as {_described(found)} in "
-            f"{file!r}: use another name, or the descriptor it was stored with"
+            f"{file!r}: {_advice(found, state)}"
         )
 
 
@@ -344,6 +360,41 @@ def _schema(fields: list[pa.Field], name: str, kind: StateKind) -> pa.Schema:
 
 def _same(one: OperatorStateEntry, other: OperatorStateEntry) -> bool:
     return one.mode is other.mode and one.schema() == other.schema()
+
+
+def _values(state: OperatorStateEntry) -> pa.DataType:
+    """Return the type of the entries of a list, or of the values of a map."""
+    return state.schema().field(-1).type
+
+
+def _differs_in_values_only(one: OperatorStateEntry, other: OperatorStateEntry) -> bool:
+    return one.mode is other.mode and list(one.schema())[:-1] == list(other.schema())[:-1]
+
+
+def _becomes(stored: OperatorStateEntry, wanted: OperatorStateEntry) -> bool:
+    """Return True if stored entries can be restored as those of a newer job."""
+    return _differs_in_values_only(stored, wanted) and evolves(_values(stored), _values(wanted))
+
+
+def _advice(stored: OperatorStateEntry, wanted: OperatorStateEntry) -> str:
+    if _differs_in_values_only(stored, wanted):
+        return refusal(type_changes(_values(stored), _values(wanted)))
+    return "use another name, or the descriptor it was stored with"
+
+
+def _evolved(stored: OperatorStateEntry, wanted: OperatorStateEntry) -> OperatorStateEntry:
+    """Return an entry of a newer type with the values of a stored one."""
+    for batch in stored.batches():
+        wanted.take_in(_with_values(batch, wanted.schema()))
+    return wanted
+
+
+def _with_values(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows with their last column, that of the values, in the type of a newer schema."""
+    if batch.schema.field(-1).type == schema.field(-1).type:
+        return batch
+    columns = [*batch.columns[:-1], evolved(batch.columns[-1], schema.field(-1).type)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _described(state: OperatorStateEntry) -> str:

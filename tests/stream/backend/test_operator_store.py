@@ -204,6 +204,53 @@ def test_another_type_than_stored_is_refused_whichever_comes_first() -> None:
         second.union_list_state(wanted)
 
 
+OLD_ROW = pa.struct([("n", pa.int32()), ("gone", pa.string())])
+NEW_ROW = pa.struct([("note", pa.string()), ("n", pa.int64())])
+OLD_LIST, NEW_LIST = (ListStateDescriptor("rows", kind) for kind in (OLD_ROW, NEW_ROW))
+OLD_MAP, NEW_MAP = (MapStateDescriptor("map", pa.string(), kind) for kind in (OLD_ROW, NEW_ROW))
+
+
+def stored(*numbers: int, to: bool = False) -> OperatorStateStore:
+    """A list, a united list's namesake and a map of rows in the old type, or in the one that it changes to."""
+    store = OperatorStateStore()
+    rows = [{"note": f"note {n}", "n": n} if to else {"n": n, "gone": f"gone {n}"} for n in numbers]
+    store.list_state(NEW_LIST if to else OLD_LIST).add_all(rows)
+    store.broadcast_state(NEW_MAP if to else OLD_MAP).put_all({f"key {row['n']}": row for row in rows})
+    return store
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["registered first", "restored first"])
+@pytest.mark.parametrize("is_newer_first", [True, False], ids=["newer file first", "older file first"])
+def test_lists_and_maps_of_older_types_are_restored_beside_newer_ones(is_first: bool, is_newer_first: bool) -> None:
+    old, new = written(stored(1, 2), "old"), written(stored(3, 4, to=True), "new")
+    store = OperatorStateStore()
+
+    def registered() -> tuple[list[Any], list[Any]]:
+        return store.list_state(NEW_LIST).get(), store.broadcast_state(NEW_MAP).items()
+
+    if is_first:
+        assert registered() == ([], [])
+    store.restore([new, old] if is_newer_first else [old, new])
+    rows = {n: {"note": None if n < 3 else f"note {n}", "n": n} for n in (1, 2, 3, 4)}
+    elements, entries = registered()
+    assert elements == [rows[n] for n in ((3, 4, 1, 2) if is_newer_first else (1, 2, 3, 4))]
+    assert entries == [(f"key {n}", row) for n, row in rows.items()]
+    again = OperatorStateStore()
+    again.restore([written(store)])
+    assert again.list_state(NEW_LIST).get() == elements
+
+
+def test_a_lists_type_that_cannot_change_is_refused_with_the_difference() -> None:
+    store = OperatorStateStore()
+    store.list_state(ListStateDescriptor("rows", pa.struct([("n", pa.int8())])))
+    with pytest.raises(StateDescriptorError, match=r"n: int32 became int8\. A restore accepts: a column is added"):
+        store.restore([written(stored(1))])
+    store = OperatorStateStore()
+    store.broadcast_state(MapStateDescriptor("map", pa.large_string(), OLD_ROW))
+    with pytest.raises(StateDescriptorError, match="use another name, or the descriptor it was stored with"):
+        store.restore([written(stored(1))])
+
+
 def test_files_that_disagree_are_refused() -> None:
     one, other = OperatorStateStore(), OperatorStateStore()
     one.list_state(PENDING).add(1)

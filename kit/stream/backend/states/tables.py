@@ -31,6 +31,7 @@ from kit.stream.backend.keys.slot_index import ABSENT, FrozenIndex, SlotIndex, l
 from kit.stream.backend.states.descriptors import StateDescriptor, StateKind, aspects_of_values
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.backend.types.arrow_types import as_type, has_nanosecond_times, stored_type
+from kit.stream.backend.types.evolution import evolves, refusal, type_changes
 from kit.stream.backend.types.value_columns import FrozenColumn, StructColumn, ValueColumn, column_for
 from kit.stream.backend.types.value_types import MisfitError, converter
 
@@ -150,23 +151,31 @@ class StateTable:
         found = (self.kind, self.stored_type, self.namespace_type)
         wanted = (descriptor.kind, descriptor.stored_type, namespace_type)
         if found != wanted:
-            origin = "restored" if self.descriptor is None else "registered"
+            origin, advice = "registered", "use another name, or the same descriptor"
+            if self.descriptor is None:
+                origin, advice = "restored", _advice(found, wanted)
             raise StateDescriptorError(
                 f"State {self.name!r} was {origin} as {_described(*found)}, and is requested as {_described(*wanted)}: "
-                "use another name, or the same descriptor"
+                f"{advice}"
             )
         self.adopt(descriptor)
         self.descriptor = descriptor
         self.aspects = aspects_of_values(descriptor)
 
     def check_restored(self, kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> None:
-        """Raise StateDescriptorError if a checkpoint holds something else under this name."""
+        """Raise StateDescriptorError if a checkpoint holds something under this name that cannot become it."""
         stored, registered = (kind, stored_type, namespace_type), (self.kind, self.stored_type, self.namespace_type)
-        if stored != registered:
+        if not _becomes(stored, registered):
             raise StateDescriptorError(
                 f"State {self.name!r} was registered as {_described(*registered)}, and is stored as "
-                f"{_described(*stored)}: use another name, or the descriptor it was stored with"
+                f"{_described(*stored)}: {_advice(stored, registered)}"
             )
+
+    def becomes(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None) -> bool:
+        """Return True if this state was restored, and its entries can be those of a descriptor of a newer type."""
+        stored = (self.kind, self.stored_type, namespace_type)
+        wanted = (descriptor.kind, descriptor.stored_type, self.namespace_type)
+        return self.descriptor is None and stored != wanted and _becomes(stored, wanted)
 
     # ---- overridden by kinds of state --------------------------------------------------------------------------------
 
@@ -489,6 +498,21 @@ def fresh(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: fresh(part) for name, part in value.items()}
     return [fresh(part) for part in value] if isinstance(value, list) else value
+
+
+_Declared = tuple[StateKind, pa.DataType, pa.DataType | None]
+"""The kind of a state, the type of its entries and that of its namespaces."""
+
+
+def _becomes(stored: _Declared, wanted: _Declared) -> bool:
+    """Return True if stored entries can be restored as those of a newer job."""
+    return (stored[0], stored[2]) == (wanted[0], wanted[2]) and evolves(stored[1], wanted[1])
+
+
+def _advice(stored: _Declared, wanted: _Declared) -> str:
+    if (stored[0], stored[2]) == (wanted[0], wanted[2]):
+        return refusal(type_changes(stored[1], wanted[1]))
+    return "use another name, or the descriptor it was stored with"
 
 
 def _described(kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> str:

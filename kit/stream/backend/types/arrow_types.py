@@ -25,6 +25,10 @@ _LISTS: dict[str, Callable[..., pa.DataType]] = {
 }
 
 
+Conversion = Callable[[pa.Array, pa.DataType], pa.Array]
+"""Returns the values of a column in another type."""
+
+
 # ---- the forms of a type ----------------------------------------------------------------------------------------
 
 
@@ -84,7 +88,7 @@ def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         return _as_dictionary(as_type(column, wanted.value_type), wanted)
     if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
         return column.cast(wanted)
-    return _nested_as_type(column, wanted)
+    return convert_parts(column, wanted, as_type)
 
 
 def _as_dictionary(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -98,24 +102,27 @@ def _as_dictionary(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices.cast(wanted.index_type), values, ordered=wanted.ordered)
 
 
-def _nested_as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Convert nested values: Arrow's own casts do not support all of these, nor does Python all of their values."""
+def convert_parts(column: pa.Array, wanted: pa.DataType, convert: Conversion) -> pa.Array:
+    """Convert the parts of nested values, each with `convert`, and keep the lengths and the nulls.
+
+    Arrow's own casts do not support all of these types, nor does Python all of their values.
+    """
     nulls = column.is_null() if column.null_count else None
     if pa.types.is_struct(wanted):
-        parts = [as_type(part, field.type) for part, field in zip(column.flatten(), wanted, strict=True)]
+        parts = [convert(part, field.type) for part, field in zip(column.flatten(), wanted, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=nulls)
     if type(column.type) is type(wanted) and (pa.types.is_list(wanted) or pa.types.is_large_list(wanted)):
-        values = as_type(column.values, wanted.value_type)
+        values = convert(column.values, wanted.value_type)
         return type(column).from_arrays(_whole(column.offsets), values, wanted, mask=nulls)
     if type(column.type) is type(wanted) and isinstance(column, pa.ListViewArray | pa.LargeListViewArray):
-        values, sizes = as_type(column.values, wanted.value_type), _whole(column.sizes)
+        values, sizes = convert(column.values, wanted.value_type), _whole(column.sizes)
         return type(column).from_arrays(_whole(column.offsets), sizes, values, type=wanted, mask=nulls)
     if pa.types.is_fixed_size_list(column.type) and pa.types.is_fixed_size_list(wanted):
         begin, rows = column.offset * wanted.list_size, len(column) * wanted.list_size
-        values = as_type(column.values.slice(begin, rows), wanted.value_type)
+        values = convert(column.values.slice(begin, rows), wanted.value_type)
         return pa.FixedSizeListArray.from_arrays(values, type=wanted, mask=nulls)
     if pa.types.is_map(column.type) and pa.types.is_map(wanted):
-        keys, items = as_type(column.keys, wanted.key_type), as_type(column.items, wanted.item_type)
+        keys, items = convert(column.keys, wanted.key_type), convert(column.items, wanted.item_type)
         return pa.MapArray.from_arrays(_whole(column.offsets), keys, items, wanted, mask=nulls)
     return pa.array(column.to_pylist(), wanted)
 
