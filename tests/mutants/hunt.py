@@ -55,7 +55,8 @@ class Place:
         new = self.new
         if reached is not None:
             mark = f"open({str(reached)!r}, 'w').close()"
-            new = f"{mark} or ({new})" if isinstance(ast.parse(self.old).body[0], ast.Expr) else f"{mark}\n{new}"
+            is_expression = isinstance(ast.parse(self.new).body[0], ast.Expr)
+            new = f"{mark} or ({new})" if is_expression else f"{mark}\n{new}"
         return Fault(name=f"{self.path}:{self.line}", where=self.where, old=self.old, new=new)
 
     def __str__(self) -> str:

@@ -60,6 +60,12 @@ def test_every_fault_of_a_file_can_be_planted_and_names_its_line() -> None:
     assert str(place).splitlines()[1:] == [f"    - {LESS_OUTPUT}", f"    + {LESS_OUTPUT.replace('max', 'min')}"]
 
 
+def test_a_fault_leaves_a_mark_where_it_is_reached(tmp_path: Path) -> None:
+    for path in (LINEAGE, "kit/files/output_files.py"):
+        for place in places(path):
+            assert place.fault(tmp_path / "reached").code() != place.fault().code()
+
+
 def test_a_seed_draws_the_same_faults_again_and_none_twice() -> None:
     once, again = ([*islice(drawn(["kit/core/protocol/"], 3), 12)] for _ in range(2))
     assert once == again
