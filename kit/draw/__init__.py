@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from kit.run.journeys import journeys as journeys
     from kit.run.moments.job_state import Moment as Moment
     from kit.run.moments.moment import advance as advance
-    from kit.run.moments.moment import moment_at as moment_at
     from kit.run.moments.moment import moments as moments
+    from kit.run.reading import moment_at as moment_at
     from kit.run.redistribution import redistribution as redistribution
     from kit.run.redistribution import restores_of as restores_of
     from kit.run.stage import Stage as Stage

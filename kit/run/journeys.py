@@ -26,12 +26,15 @@ from kit.run.moments.job_state import (
     ChannelMoment,
     Item,
     Moment,
+    Running,
     is_of_the_job_master,
     task_of,
 )
-from kit.run.reading import Reading, Watcher
+from kit.run.moments.moment import fold
+from kit.run.reading import Reading, reading_of
 from kit.run.stage import stage_for
 from kit.run.steps import event_of
+from kit.run.uncollected import uncollected
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,7 +166,7 @@ class Journeys:
     """When each record was made, in ms, in the order of the run."""
     last: Moment = field(default_factory=Moment)
     reading: Reading = field(default_factory=Reading, repr=False)
-    """The reading of the run from which the journeys were found."""
+    """The reading of the run in which the journeys were found."""
 
     def epoch_at(self, at: Instant) -> int:
         """Return the epoch that ran at an instant."""
@@ -201,21 +204,23 @@ def journeys(run: Any) -> Journeys:
     return Follower().follow(run)
 
 
-class Follower(Watcher):
-    """A watcher that notes when an element of a run changes its place.
+class Follower:
+    """Finds what travels in a run, record by record, when an element changes its place.
 
-    Each `follow` reads what is new. If the run went back and took another course, the follower begins again and counts
-    that in `edition`.
+    Each `follow` goes through what is new in the run's reading. If the run took another course, or an earlier moment is
+    wanted, the follower begins again and counts that in `edition`.
     """
 
     def __init__(self) -> None:
         self.edition = -1
-        self.reading = Reading(watcher=self)
+        self._reading = Reading()
+        self._begin()
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Forget everything that travelled."""
         self.edition += 1
         self.found = Journeys()
+        self._moment = Running.of(Moment())
         self._ends: Mapping[int, tuple[str, str]] = {}
         """The sender and the receiver of the current epoch's channels, if its shape is known."""
         self._here: dict[tuple[int, int], Journey] = {}
@@ -224,20 +229,34 @@ class Follower(Watcher):
         self._epoch = 0
         self._before: _Places = _places(None)
 
-    def follow(self, thing: Any) -> Journeys:
-        """Return everything that has travelled in a run up to now."""
-        self.reading.follow(thing)
-        self.found.reading, self.found.last = self.reading, self.reading.moment
+    def follow(self, run: Any, n: int | None = None) -> Journeys:
+        """Return everything that has travelled in a run up to now, or within its first `n` records."""
+        reading = reading_of(run)
+        moment = self._moment
+        if reading.shared_with(self._reading, moment.n) < moment.n or (n is not None and n < moment.n):
+            self._begin()
+            moment = self._moment
+        self._reading = self.found.reading = reading
+        try:
+            with uncollected():
+                for record in reading.records[moment.n : n]:
+                    self._see_before(record)
+                    fold(moment, (record,))
+                    self._see(record)
+        except BaseException:  # an interrupt may have left a record half seen
+            self._begin()
+            raise
+        self.found.last = moment
         return self.found
 
-    def before(self, record: TraceRecord, moment: Moment) -> None:
+    def _see_before(self, record: TraceRecord) -> None:
         """Keep the places of a channel's elements before the record changes them."""
         number = record.data.get("channel")
-        self._before = _places(moment.channels.get(number) if isinstance(number, int) else None)
+        self._before = _places(self._moment.channels.get(number) if isinstance(number, int) else None)
 
-    def after(self, record: TraceRecord, moment: Moment) -> None:
+    def _see(self, record: TraceRecord) -> None:
         """Note what the record moved."""
-        found, before = self.found, self._before
+        found, before, moment = self.found, self._before, self._moment
         number, checkpoint_id = record.data.get("channel"), record.checkpoint_id
         found.last = moment
         now = Instant(moment.n, record.at_ms)
@@ -267,7 +286,7 @@ class Follower(Watcher):
         self._lose(now)
         self._epoch = epoch
         self.found.epochs[epoch] = now
-        known = self.reading.run.known
+        known = self._reading.known
         self._ends = stage_for(known, epoch).ends() if known else {}
         self.found.ends[epoch] = self._ends
 

@@ -18,7 +18,6 @@ from kit.core.protocol.notes import AllTasksRunning
 from kit.run.checkpoint_words import took_ms
 from kit.run.journeys import Journeys, journeys
 from kit.run.moments.job_state import INTERRUPTED, CheckpointMoment, Moment
-from kit.run.run import run_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,8 +74,9 @@ class OverTime:
         import pandas as pd
 
         reading, rows = self.found.reading, []
-        if reading.run.trace.detailed:
-            sampled = reading.records[:: max(1, len(reading.records) // MOST_SAMPLES)]
+        if reading.detailed:
+            records = reading.records[: self.found.last.n]
+            sampled = records[:: max(1, len(records) // MOST_SAMPLES)]
             rows = [self._backlog(moment) for _, moment in reading.with_moments(sampled)]
             rows.append(self._backlog(self.found.last))
         return pd.DataFrame(rows, columns=["at_ms", "records"])
@@ -101,8 +101,8 @@ class OverTime:
         reading = self.found.reading
         ended: Moment | None = None
         is_running = False
-        for record in reading.of_kinds([JobStatusChanged.__name__, AllTasksRunning.__name__]):
-            moment = reading.now(reading.position(record) + 1)
+        for record in reading.of_kinds([JobStatusChanged, AllTasksRunning], self.found.last.n):
+            moment = reading.moment_at(reading.position(record) + 1)
             if record.is_a(AllTasksRunning):
                 if ended is not None:
                     yield self._recovery(ended, moment.elapsed_ms)
@@ -125,4 +125,4 @@ class OverTime:
 
 def over_time_of(run: Any) -> OverTime:
     """Return the numbers of a Lab, a SparkJob or a Trace over time. Raises TypeError for anything else."""
-    return OverTime(journeys(run_of(run)))
+    return OverTime(journeys(run))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kit.core.protocol.notes import StateAssigned
 from kit.core.trace.trace import Trace
 from kit.run.moments.job_state import RestoreMoment
-from kit.run.moments.moment import moment_at
+from kit.run.reading import moment_at
 
 if TYPE_CHECKING:
     import pandas as pd

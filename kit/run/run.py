@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kit.core.trace.showing import Showing
 from kit.core.trace.trace import Trace, TraceRecord
 from kit.run.stage import Stage
 from kit.stream.graph.epoch_shape import epoch_shape
@@ -25,12 +26,14 @@ class Run:
 
     `notes` are for the reader, each with the number of records before the one that it is about. `step_of` returns the
     lab's step after which the trace had a number of records (`stepped_run_of`); it is None for any other run.
+    `keeper` keeps the run's one reading (`kit.run.reading`); None: the trace does.
     """
 
     trace: Trace
     known: tuple[Stage, ...] = ()
     notes: tuple[tuple[int, str], ...] = ()
     step_of: Callable[[int], int] | None = field(default=None, compare=False)
+    keeper: Showing | None = field(default=None, compare=False, repr=False)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -54,7 +57,8 @@ def run_of(thing: Any) -> Run:
         return Run(thing, _stages(thing))
     trace = getattr(thing, "trace", None)
     if isinstance(trace, Trace):
-        return Run(trace, _stages(trace) or (shape_of(thing.job),), tuple(getattr(thing, "notes", ())))
+        stages = _stages(trace) or (shape_of(thing.job),)
+        return Run(trace, stages, tuple(getattr(thing, "notes", ())), keeper=getattr(thing, "_keeper", None))
     if isinstance(thing, Iterable) and not isinstance(thing, str | bytes):
         records = list(thing)
         if all(isinstance(record, TraceRecord) for record in records):

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from kit.core.trace.trace import Trace
 from kit.run.journeys import Follower, Journeys
 from kit.run.moments.job_state import Moment
-from kit.run.moments.moment import moment_at
-from kit.run.reading import Reading
+from kit.run.reading import Reading, reading_of
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage, stage_for
-from kit.run.steps import steps
-
-
-class Folds:
-    """The results of reading a run, for repeated views: each view extends the previous result instead of recomputing
-    it.
-
-    `moment_of` returns the moment after n records if that is kept, and None otherwise.
-    """
-
-    def __init__(self, moment_of: Callable[[int], Moment | None] | None = None) -> None:
-        self.moment_of = moment_of
-        self.follower = Follower()
-        self.reading = Reading()
 
 
 @dataclass(frozen=True)
@@ -45,7 +28,8 @@ class Subject:
     checkpoint: int | None = None
     asked: str = ""
     """The text that was typed in, for a view that `asks`."""
-    folds: Folds = field(default_factory=Folds, compare=False, repr=False)
+    follower: Follower = field(default_factory=Follower, compare=False, repr=False)
+    """Finds the journeys; repeated views of a run share it, and each extends the previous result."""
 
     @cached_property
     def whole(self) -> Run:
@@ -53,8 +37,7 @@ class Subject:
         run = run_of(self.thing)
         if run.trace.detailed:
             return run
-        ordered = Trace(chain.from_iterable(steps(run.trace)), stages=run.trace.stages)
-        return Run(ordered, run.known, run.notes)
+        return Run(Trace(self.reading.records, stages=run.trace.stages), run.known, run.notes)
 
     @cached_property
     def run(self) -> Run:
@@ -75,18 +58,17 @@ class Subject:
     @cached_property
     def moment(self) -> Moment:
         """The state of the job at that moment."""
-        known = None if self.folds.moment_of is None else self.folds.moment_of(len(self.trace))
-        return moment_at(self.run) if known is None else known
+        return self.reading.moment_at(len(self.trace))
 
     @property
     def reading(self) -> Reading:
         """The reading of the whole run."""
-        return self.folds.reading.follow(self.thing)
+        return reading_of(self.thing)
 
     @cached_property
     def journeys(self) -> Journeys:
-        """Everything that had travelled by then; valid until the shared folds are used for another moment."""
-        return self.folds.follower.follow(self.run)
+        """Everything that had travelled by then; valid until the shared follower is used for another moment."""
+        return self.follower.follow(self.thing, len(self.trace))
 
     def asking(self, text: str) -> Subject:
         """Return the same subject with this text typed in; results computed so far are kept."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 from kit.core.trace.showing import Showing
 
 if TYPE_CHECKING:
-    from kit.run.reading import Reading
     from kit.why.answer import Why
     from kit.why.evidence import Evidence
 
@@ -76,24 +75,12 @@ def why(run: Any, about: object = None, **named: Unpack[Named]) -> Why:
 class Asking(Showing):
     """The common base of a Lab and a SparkJob that answers questions."""
 
-    _reading: Reading | None = None
-    """The reading of this run, if something has been asked; it reads only newer records for the next question."""
-
-    def _read(self) -> Reading:
-        from kit.run.reading import Reading
-
-        self._reading = Reading(self) if self._reading is None else self._reading.follow(self)
-        return self._reading
-
     def _known(self) -> Evidence:
-        from kit.run.run import now_ms_of
         from kit.why.evidence import Evidence
 
-        return Evidence(self._read(), now_ms=now_ms_of(self))
+        return Evidence(self)
 
     @named_by(Named)
     def why(self, about: object = None, **named: Unpack[Named]) -> Why:
         """Explain something by its chain of causes, as `kit.why.why` does."""
-        from kit.why.questions import answer_to
-
-        return answer_to(self._known(), about, **named)
+        return why(self, about, **named)

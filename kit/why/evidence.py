@@ -18,7 +18,7 @@ from kit.core.trace.trace import Kind, TraceRecord, kind_names
 from kit.run.captions import caption_of
 from kit.run.faults import FREEZE_WORKER, THAW_WORKER
 from kit.run.moments.job_state import ChannelMoment, Moment, task_of
-from kit.run.reading import Reading
+from kit.run.reading import Reading, reading_of
 from kit.run.run import now_ms_of
 from kit.run.stage import Stage, stage_for
 from kit.run.steps import event_of
@@ -35,12 +35,11 @@ class Evidence:
     """
 
     def __init__(self, run: Any, n: int | None = None, *, now_ms: int = 0) -> None:
-        self.reading = run if isinstance(run, Reading) else Reading(run)
+        self.reading = run if isinstance(run, Reading) else reading_of(run)
         count = len(self.reading.records)
         self.n = count if n is None else min(n, count)
         self.moment: Moment = self.reading.moment_at(self.n)
-        self.run = self.reading.run
-        self.detailed = self.run.trace.detailed
+        self.detailed = self.reading.detailed
         """Whether the trace tells of single buffers and turns."""
         self._now_ms = now_ms or (now_ms_of(run) if n is None else 0)
 
@@ -49,7 +48,7 @@ class Evidence:
         """Return the evidence for a subject, at its moment."""
         if not subject.is_present:
             return cls(subject.reading, len(subject.trace))
-        return cls(subject.reading, now_ms=now_ms_of(subject.thing))
+        return cls(subject.thing)
 
     @property
     def records(self) -> Sequence[TraceRecord]:
@@ -188,7 +187,8 @@ class Evidence:
     @cached_property
     def stage(self) -> Stage | None:
         """The shape of the present epoch, if the trace has it."""
-        return stage_for(self.run.known, self.moment.epoch) if self.run.known else None
+        known = self.reading.known
+        return stage_for(known, self.moment.epoch) if known else None
 
     @cached_property
     def ends(self) -> Mapping[int, tuple[str, str]]:

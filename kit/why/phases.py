@@ -68,7 +68,7 @@ class Waiting:
 
     @cached_property
     def _then(self) -> Evidence:
-        evidence = Evidence(self._found.reading)
+        evidence = Evidence(self._found.reading, self._found.last.n)
         if self._known.status == PENDING:
             return evidence
         kind = CheckpointCompleted if self._known.status == COMPLETED else CheckpointAborted

@@ -17,7 +17,7 @@ from kit import Lab
 from kit.core.trace.shape import ShapeChannel, ShapeVertex
 from kit.draw.stage.drawing import Touched, graph
 from kit.draw.stage.facts import facts_of
-from kit.draw.stage.film import MOST_FRAMES, WELL_FILLED, Reel, film, film_layout
+from kit.draw.stage.film import MOST_FRAMES, WELL_FILLED, FilmBuilder, film, film_layout
 from kit.draw.stage.frames import Frame, frame_at, frames
 from kit.hosts.lab.errors import LabError
 from kit.run import reading
@@ -69,8 +69,8 @@ def test_a_checkpoint_that_nobody_has_acknowledged_says_so() -> None:
 @given(st.lists(st.sampled_from([-60, -9, -1, 1, 8, 50]), min_size=3, max_size=6), st.integers(0, 3))
 def test_whatever_way_a_run_took_its_film_is_that_of_the_run(ways: list[int], seed: int) -> None:
     lab = lab_of(seed=seed, rows=12)
-    reel, copy = Reel(), Copy()
-    copy.take(reel.take(run_of(lab)))
+    builder, copy = FilmBuilder(), Copy()
+    copy.take(builder.take(run_of(lab)))
     for way in ways:
         if way < 0:
             lab.goto(max(1, lab.position + way))
@@ -78,12 +78,12 @@ def test_whatever_way_a_run_took_its_film_is_that_of_the_run(ways: list[int], se
             with suppress(LabError):  # it has ended
                 for _ in range(way):
                     lab.step()
-        copy.take(reel.take(run_of(lab)))
+        copy.take(builder.take(run_of(lab)))
     made = frames(lab)
-    assert unpacked(reel.film) == [drawn(frame) for frame in made]
-    assert known(reel.film) == [told_anew(frame) for frame in made]
-    assert [frame["told"] for frame in reel.film["frames"]] == [frame["told"] for frame in film(lab)["frames"]]
-    assert unpacked(copy.film) == unpacked(reel.film)
+    assert unpacked(builder.film) == [drawn(frame) for frame in made]
+    assert known(builder.film) == [told_anew(frame) for frame in made]
+    assert [frame["told"] for frame in builder.film["frames"]] == [frame["told"] for frame in film(lab)["frames"]]
+    assert unpacked(copy.film) == unpacked(builder.film)
 
 
 class Copy:
@@ -128,13 +128,13 @@ def test_of_a_long_run_only_what_matters_has_a_frame() -> None:
 def test_who_steps_on_after_a_long_run_sees_each_step() -> None:
     lab = lab_of(rows=900)
     lab.run_until(lambda lab: lab.position > 3000)  # type: ignore[misc]
-    reel = Reel()
-    reel.take(run_of(lab))
+    builder = FilmBuilder()
+    builder.take(run_of(lab))
     for _ in range(3):
         lab.step()
-        news = reel.take(run_of(lab))
+        news = builder.take(run_of(lab))
         assert [frame["n"] for frame in news["frames"]] == [len(lab.trace)]
-        assert unpacked(reel.film)[-1] == drawn(frame_at(lab))
+        assert unpacked(builder.film)[-1] == drawn(frame_at(lab))
 
 
 def test_the_first_picture_of_a_long_run_does_not_wait_for_the_others() -> None:
@@ -142,34 +142,34 @@ def test_the_first_picture_of_a_long_run_does_not_wait_for_the_others() -> None:
     lab.run_until(checkpoint=1)
     lab.faults.kill(1)
     lab.run_until(record="AllTasksRunning")
-    whole, reel = film(lab), Reel(defer_from=300)
-    reel.take(run_of(lab))
-    frames_of = reel.film["frames"]
+    whole, builder = film(lab), FilmBuilder(defer_from=300)
+    builder.take(run_of(lab))
+    frames_of = builder.film["frames"]
     assert [("set" in frame, "facts" in frame) for frame in frames_of[:-1]] == [(False, False)] * (len(frames_of) - 1)
     assert {**frames_of[-1]["set"]}.keys() == unpacked(whole)[-1].keys()
     lab.step()  # the run continues
-    reel.take(run_of(lab))
-    assert len(reel.draw_more(40)) == 40
-    assert reel.is_owed
-    reel.draw_more(len(frames_of))
-    assert not reel.is_owed
+    builder.take(run_of(lab))
+    assert len(builder.draw_more(40)) == 40
+    assert builder.is_owed
+    builder.draw_more(len(frames_of))
+    assert not builder.is_owed
     made = frames(lab)
     assert [frame["words"] for frame in frames_of] == [frame["words"] for frame in film(lab)["frames"]]
-    assert unpacked(reel.film) == [drawn(frame) for frame in made]
-    assert known(reel.film) == [told_anew(frame) for frame in made]
+    assert unpacked(builder.film) == [drawn(frame) for frame in made]
+    assert known(builder.film) == [told_anew(frame) for frame in made]
 
 
 def test_a_run_that_goes_back_before_its_pictures_are_drawn_is_drawn_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MARK_EVERY", 50)
     lab = lab_of(seed=3)
     lab.run_until(checkpoint=1)
-    reel = Reel(defer_from=300)
-    reel.take(run_of(lab))
+    builder = FilmBuilder(defer_from=300)
+    builder.take(run_of(lab))
     lab.goto(lab.position - 5)
     lab.step()
-    reel.take(run_of(lab))
-    reel.draw_more(len(reel.film["frames"]))
-    assert unpacked(reel.film) == [drawn(frame) for frame in frames(lab)]
+    builder.take(run_of(lab))
+    builder.draw_more(len(builder.film["frames"]))
+    assert unpacked(builder.film) == [drawn(frame) for frame in frames(lab)]
 
 
 def test_steps_that_were_skipped_get_frames_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,26 +179,26 @@ def test_steps_that_were_skipped_get_frames_when_somebody_asks(monkeypatch: pyte
     lab = lab_of(rows=150)
     lab.run_until(lambda lab: lab.position > 500)  # type: ignore[misc]
     made = {frame.moment.n: frame for frame in frames(lab)}
-    reel, copy = Reel(), Copy()
-    copy.take(reel.take(run_of(lab)))
-    packed = reel.film["frames"]
+    builder, copy = FilmBuilder(), Copy()
+    copy.take(builder.take(run_of(lab)))
+    packed = builder.film["frames"]
     total = len(packed) + sum(frame.get("skipped", 0) for frame in packed)
     assert total == len(made)
     gap = max(range(len(packed)), key=lambda number: packed[number].get("skipped", 0))
     skipped = packed[gap]["skipped"]
-    copy.take(reel.insert(gap, packed[gap]["n"] - 1))
+    copy.take(builder.insert(gap, packed[gap]["n"] - 1))
     added = min(skipped, 30)
-    there = reel.film["frames"][gap : gap + added]
+    there = builder.film["frames"][gap : gap + added]
     assert [frame["n"] for frame in there] == [n for n in made if n < packed[gap + added]["n"]][-added:]
     assert len(packed) + sum(frame.get("skipped", 0) for frame in packed) == total
-    scenes = unpacked(reel.film)
+    scenes = unpacked(builder.film)
     for number in (gap - 1, gap, gap + added // 2, gap + added, gap + added + 1):
         assert scenes[number] == drawn(made[packed[number]["n"]])
     lab.goto(lab.position - 3)
     lab.step()
-    copy.take(reel.take(run_of(lab)))
-    assert unpacked(copy.film) == unpacked(reel.film)
-    assert unpacked(reel.film)[-1] == drawn(frame_at(lab))
+    copy.take(builder.take(run_of(lab)))
+    assert unpacked(copy.film) == unpacked(builder.film)
+    assert unpacked(builder.film)[-1] == drawn(frame_at(lab))
 
 
 def test_what_is_left_out_lies_far_from_the_turns_of_the_run() -> None:
@@ -210,12 +210,12 @@ def test_what_is_left_out_lies_far_from_the_turns_of_the_run() -> None:
 def test_what_is_new_is_told_and_no_more() -> None:
     lab = lab_of(rows=60)
     lab.run_until(checkpoint=2)
-    reel = Reel()
-    whole = len(json.dumps(reel.take(run_of(lab))))
-    before = len(reel.film["frames"])
+    builder = FilmBuilder()
+    whole = len(json.dumps(builder.take(run_of(lab))))
+    before = len(builder.film["frames"])
     lab.step()
-    news = reel.take(run_of(lab))
-    assert news["keep"] == before < len(reel.film["frames"])
+    news = builder.take(run_of(lab))
+    assert news["keep"] == before < len(builder.film["frames"])
     assert len(json.dumps(news)) < whole / 50
 
 
@@ -225,14 +225,14 @@ def test_a_vertex_is_closed_when_it_has_many_subtasks_and_opened_on_request() ->
     closed = film(lab)
     assert closed["stages"][0]["closed"] == ["letters", "totals"]
     assert set(closed["stages"][0]["boxes"]) == {"letters", "totals"}
-    reel = Reel(["totals"])
-    reel.take(run_of(lab))
-    (opened,) = reel.film["stages"]
+    builder = FilmBuilder(["totals"])
+    builder.take(run_of(lab))
+    (opened,) = builder.film["stages"]
     assert opened["closed"] == ["letters"]
     assert set(opened["boxes"]) == {"letters", *(f"totals/{n}" for n in range(8))}
     layout = film_layout(frame_at(lab).stage, frozenset({"letters"}))
     last = graph(layout, frame_at(lab).moment)
-    assert set(unpacked(reel.film)[-1]) == set(last)
+    assert set(unpacked(builder.film)[-1]) == set(last)
 
 
 def test_of_two_large_vertices_side_by_side_one_is_open() -> None:

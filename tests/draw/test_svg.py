@@ -15,7 +15,8 @@ from kit.draw.svg import picture_layout, still
 from kit.hosts.lab import open_scenario
 from kit.run.captions import listed
 from kit.run.moments.job_state import Moment
-from kit.run.moments.moment import moment_at, moments
+from kit.run.moments.moment import moments
+from kit.run.reading import moment_at
 from kit.run.sizes import size_text
 from tests.draw.script import stage, story
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.draw.view_html import table
-from kit.run.moments.moment import moment_at
+from kit.run.reading import moment_at
 from kit.run.stage import Stage
 from kit.run.subject import Subject
 from tests.draw.labs import lab_of

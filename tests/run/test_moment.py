@@ -23,7 +23,8 @@ from kit.run.moments.job_state import (
     WRITING,
     Moment,
 )
-from kit.run.moments.moment import advance, moment_at, moments
+from kit.run.moments.moment import advance, moments
+from kit.run.reading import moment_at
 from kit.stream.settings.job_settings import CheckpointingMode
 from tests.draw.labs import lab_of
 from tests.draw.script import story

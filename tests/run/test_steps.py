@@ -9,7 +9,8 @@ from itertools import accumulate
 import pytest
 
 from kit.core.trace.trace import Trace, TraceRecord, keeps_record
-from kit.draw.stage.film import Reel, film
+from kit.draw.stage.film import FilmBuilder, film
+from kit.draw.stage.frames import frame_of
 from kit.run.run import Run, run_of
 from kit.run.steps import Ordering, event_of, steps
 from tests.draw.labs import lab_of
@@ -56,9 +57,9 @@ def test_what_comes_in_pieces_is_ordered_like_the_whole(seed: int, most: int) ->
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_film_that_was_taken_in_pieces_is_that_of_the_run(seed: int) -> None:
-    records, reel = as_told_by_many(seed), Reel()
+    records, builder = as_told_by_many(seed), FilmBuilder()
     for end in range(0, len(records) + 23, 23):
-        reel.take(Run(Trace(records[:end]), run().stages))
+        builder.take(Run(Trace(records[:end]), run().stages))
     whole = Run(Trace(records), run().stages)
-    assert unpacked(reel.film) == unpacked(film(whole))
-    assert drawn(reel.frame_at(whole, len(records))) == unpacked(film(whole))[-1]
+    assert unpacked(builder.film) == unpacked(film(whole))
+    assert drawn(frame_of(builder.reading, whole.stages, len(records))) == unpacked(film(whole))[-1]

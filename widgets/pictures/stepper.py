@@ -17,18 +17,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import traitlets
 
 from kit.draw.assets import stage_css, stage_js
 from kit.draw.picture import Svg
-from kit.draw.stage.film import DEFER_FROM, MOST_FRAMES, Reel
-from kit.draw.stage.frames import Frame
+from kit.draw.stage.film import DEFER_FROM, MOST_FRAMES, FilmBuilder
+from kit.draw.stage.frames import Frame, frame_of
 from kit.run.moments.job_state import Moment
-from kit.run.run import Run, run_of, stepped_run_of
-from kit.run.uncollected import uncollected
+from kit.run.run import run_of, stepped_run_of
 from widgets.base.deferred import AfterEachCell, Ticker, running_loop
 from widgets.base.listening import ListeningWidget, listening
 from widgets.base.static_form import StaysInNotebook
@@ -65,15 +63,13 @@ class Stepper(StaysInNotebook, ListeningWidget):
     def __init__(self, run: Any, **traits: Any) -> None:
         self._drawing = Ticker(lambda: self._draw_more(DRAWN_AT_ONCE), DRAWN_EVERY_S)
         self._run = run
-        self._records = 0
-        self._shown = self._look()
-        self._reel = Reel(defer_from=DEFER_FROM)
-        self._reel.take(self._shown)
+        self._builder = FilmBuilder(defer_from=DEFER_FROM)
+        self._look()
         self._acts: list[Callable[[str], object]] = []
         self._steps: list[Callable[[], object]] = []
         self._marks: list[Callable[[str], object]] = []
-        last = len(self._reel.film["frames"]) - 1
-        super().__init__(film=self._reel.film | {"edition": 0}, **{"value": last, **traits})
+        last = len(self._builder.film["frames"]) - 1
+        super().__init__(film=self._builder.film | {"edition": 0}, **{"value": last, **traits})
         self.n = self._records_at(self.value)
         self.on_msg(self._heard)
         self._follower = AfterEachCell(self._cell_ran)
@@ -112,32 +108,25 @@ class Stepper(StaysInNotebook, ListeningWidget):
         """Return the last frame with at most `n` records."""
         return max(0, bisect_right(self.film["frames"], n, key=lambda frame: frame["n"]) - 1)
 
-    def _look(self) -> Run:
-        """Return the present run. A lab's own trace grows, and makes new records once."""
-        run = stepped_run_of(self._run)
-        with uncollected():
-            run.trace.since(self._records)
-        self._records = len(run.trace)
-        return replace(run, trace=run.trace[:])
+    def _look(self) -> dict[str, Any]:
+        """Look at the present run, and return what is new in the film."""
+        self._shown = run = stepped_run_of(self._run)
+        self._last = len(run.trace), run.trace[-1] if len(run.trace) else None
+        return self._builder.take(run)
 
     @property
     def frame(self) -> Frame:
         """The frame shown."""
-        return self._reel.frame_at(self._shown, self._records_at(self.value))
+        return frame_of(self._builder.reading, self._shown.stages, self._records_at(self.value))
 
     @property
     def moment(self) -> Moment:
         """The state known at the frame shown."""
-        return self._reel.moment(self._records_at(self.value))
-
-    @property
-    def shown(self) -> Run:
-        """The run as far as it has been read."""
-        return self._shown
+        return self.moment_at(self._records_at(self.value))
 
     def moment_at(self, n: int) -> Moment:
         """Return the state after the first `n` records that were read, causes before effects."""
-        return self._reel.moment(n)
+        return self._builder.reading.moment_at(n)
 
     def refresh(self) -> Stepper:
         """Read the progress of the run. If the last frame is shown, the new last frame is shown then; an earlier frame
@@ -147,10 +136,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     def _refresh(self, follow: bool) -> Stepper:
         shown = self._records_at(self.value)
-        now = self._look()
-        news = self._reel.take(now)
-        self._shown = now
-        self._extend(news)
+        self._extend(self._look())
         with self.hold_sync():
             self.value = len(self.film["frames"]) - 1 if follow else self._frame_at(shown)
             self.n = self._records_at(self.value)
@@ -160,7 +146,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         """Send new frames to the page. The whole film is updated for pages opened later, but not sent."""
         edition = self.film["edition"]
         if "anew" in news:
-            self.film = self._reel.film | {"edition": edition + 1}
+            self.film = self._builder.film | {"edition": edition + 1}
             return
         self.film.update({"edition": edition + 1, "notes": news["notes"]})
         self.send({"film": news | {"base": edition, "edition": edition + 1}})
@@ -173,10 +159,10 @@ class Stepper(StaysInNotebook, ListeningWidget):
         if vertex not in names:
             raise ValueError(f"there is no vertex {vertex!r}: expected one of {', '.join(dict.fromkeys(names))}")
         shown = self.n
-        self._reel = Reel([*self._reel.turned, vertex], defer_from=DEFER_FROM)
-        self._reel.take(self._shown)
+        self._builder = FilmBuilder([*self._builder.turned, vertex], defer_from=DEFER_FROM)
+        self._look()
         with self.hold_sync():
-            self.film = self._reel.film | {"edition": self.film["edition"] + 1}
+            self.film = self._builder.film | {"edition": self.film["edition"] + 1}
             self.value = self._frame_at(shown)
         return self
 
@@ -191,7 +177,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         """
         edition = self.film["edition"]
         self._draw_more(len(self.film["frames"]))
-        news = self._reel.insert(number, n)
+        news = self._builder.insert(number, n)
         added = len(news["frames"]) - 1
         self.film["edition"] = edition + 1
         there = {} if go is None else {"go": number if go > 0 else number + added - 1}
@@ -207,12 +193,12 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     def _draw_more(self, most: int) -> bool:
         """Send the page the pictures of the next frames; return True if there are more."""
-        if self._reel.is_owed:
+        if self._builder.is_owed:
             looks, edition = len(self.film["looks"]), self.film["edition"]
-            drawn = self._reel.draw_more(most)
+            drawn = self._builder.draw_more(most)
             news = {"drawn": drawn, "looks": self.film["looks"][looks:], "base": edition, "edition": edition}
             self.send({"film": news})
-        return self._reel.is_owed
+        return self._builder.is_owed
 
     def _pictures_wanted(self, upto: int | None) -> None:
         """Draw the other frames for a page that shows the run: those up to a number at once, the rest while idle."""
@@ -234,8 +220,8 @@ class Stepper(StaysInNotebook, ListeningWidget):
     @property
     def _is_stale(self) -> bool:
         """True if the run differs from the one shown: it is longer, or went back and took another path."""
-        now, shown = run_of(self._run).trace, self._shown.trace
-        return len(now) != len(shown) or (len(now) > 0 and now[-1] != shown[-1])
+        now = run_of(self._run).trace
+        return self._last != (len(now), now[-1] if len(now) else None)
 
     def _cell_ran(self) -> None:
         if self._is_stale:

@@ -8,10 +8,11 @@ from kit.hosts.lab import Lab
 from kit.hosts.lab.scenarios.scenario import Scenario
 from kit.machines.job.errors import JobFailedError
 from kit.run.durations import duration
+from kit.run.journeys import Follower
 from kit.run.moments.job_state import Moment
-from kit.run.reading import Reading
+from kit.run.reading import moment_at
 from kit.run.run import run_of
-from kit.run.subject import Folds, Subject
+from kit.run.subject import Subject
 from widgets.runs.action_history import ActionHistory
 
 
@@ -35,7 +36,7 @@ class ExploredRun:
         self.asked: dict[int, str] = {}
         """What was asked of its job, by the number of the request."""
         self._there: tuple[object, Lab] | None = None
-        self._folds = Folds(self._moment_at)
+        self._follower = Follower()
         self._subject: tuple[object, Subject] | None = None
 
     @property
@@ -75,7 +76,7 @@ class ExploredRun:
     @property
     def end(self) -> str:
         """The time at the end of the run so far, in words."""
-        return duration(self._reading.moment.elapsed_ms)
+        return duration(moment_at(self.thing).elapsed_ms)
 
     @property
     def there(self) -> Lab | None:
@@ -96,15 +97,8 @@ class ExploredRun:
         chosen = int(name) if kind == "checkpoint" else None
         key = (self.cursor, chosen, len(trace), trace[-1] if trace else None)
         if self._subject is None or self._subject[0] != key:
-            self._subject = key, Subject(self.thing, self.cursor, chosen, folds=self._folds)
+            self._subject = key, Subject(self.thing, self.cursor, chosen, follower=self._follower)
         return self._subject[1]
-
-    @property
-    def _reading(self) -> Reading:
-        return self._folds.reading.follow(self.thing)
-
-    def _moment_at(self, n: int) -> Moment:
-        return self._reading.now(n)
 
     @property
     def job_code(self) -> list[str]:

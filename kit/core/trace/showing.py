@@ -10,6 +10,9 @@ from kit.core.display import display
 class Showing:
     """The common base of Lab, SparkJob, Trace and scenarios: the explorer opens on them."""
 
+    _reading: Any = None
+    """The one reading of the run (`kit.run.reading.reading_of`), made when it is first needed."""
+
     def show(self, *, tab: bool = False) -> Any:
         """Open the explorer on this run, in a JupyterLab tab of its own with `tab`.
 

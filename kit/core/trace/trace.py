@@ -148,8 +148,10 @@ class Trace(Showing, Sequence[TraceRecord]):
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Trace:
-        """Return a trace that grows independently; the two share the records, which never change."""
-        return self._with(self._kept)
+        """Return a trace that grows independently; the two share the records, which never change, and their reading."""
+        other = self._with(self._kept)
+        other._reading = self._reading
+        return other
 
     def _with(self, kept: Iterable[TraceRecord | Entry]) -> Trace:
         """Return a trace of other records of the same run."""

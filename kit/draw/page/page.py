@@ -22,14 +22,16 @@ from kit.draw.assets import asset, stage_css, stage_js
 from kit.draw.page.page_panels import PagePanel, milestones, panels_html, view_panel
 from kit.draw.space_time.space_time_data import space_time_data
 from kit.draw.space_time.space_time_page import POLICY, space_time_script, space_time_styles
-from kit.draw.stage.film import Film, Reel
+from kit.draw.stage.film import Film, FilmBuilder
+from kit.draw.stage.frames import frame_of
 from kit.draw.views.rescaling import rescaling
 from kit.draw.views.view import View
 from kit.draw.views.views import VIEWS
+from kit.run.journeys import Follower
 from kit.run.moments.job_state import Moment
 from kit.run.redistribution import redistribution
 from kit.run.run import Run, stepped_run_of
-from kit.run.subject import Folds, Subject
+from kit.run.subject import Subject
 
 _PAGE_CSS = """
 body { margin: 18px auto; max-width: 1640px; padding: 0 14px; background: var(--kit-paper); color: var(--kit-ink); }
@@ -117,16 +119,17 @@ def page_html(
 ) -> str:
     """Return the page that `export_html` writes; if `views` is None, only the stage and the tables."""
     thing, run = run, stepped_run_of(run)
-    reel = Reel()
-    reel.take(run)
-    made, whole = reel.film, reel.film["frames"][-1]["n"]
-    last = reel.moment(whole)
+    builder = FilmBuilder()
+    builder.take(run)
+    made, whole = builder.film, builder.film["frames"][-1]["n"]
+    reading = builder.reading
+    last = reading.moment_at(whole)
     styles: set[str] = set()
     below, data = "", [_data("film", made | {"edition": 0, "opens": at, "opened": _opened(run, made)})]
     if views is not None:
         turns = milestones(made, at)
-        folds = Folds(reel.moment)
-        subjects = {n: Subject(thing, n, folds=folds) for n in turns}
+        follower = Follower()
+        subjects = {n: Subject(thing, n, follower=follower) for n in turns}
         panels = [SPACE_TIME, *(view_panel(view, subjects, turns) for view in views)]
         below = panels_html(panels, styles)
         data.append(_data("space-time", space_time_data(run)))
@@ -135,7 +138,7 @@ def page_html(
     if views is not None:
         styles.add(space_time_styles())
         scripts.append(f"{space_time_script()}{_SPACE_TIME_JS}")
-    still = reel.frame_at(run, whole).svg()
+    still = frame_of(reading, run.stages, whole).svg()
     body = (
         f"{f'<p>{escape(intro)}</p>' if intro else ''}{notes}"
         f'<div id="stage"><noscript>{still}</noscript></div>{below}'
@@ -153,10 +156,10 @@ def _opened(run: Run, film: Film) -> dict[str, str]:
     found: dict[str, str] = {}
     room = MOST_OPENED
     for vertex in dict.fromkeys(name for stage in film["stages"] for name in stage["closed"]):
-        reel = Reel([vertex])
-        reel.take(run)
-        told = {name: reel.film[name] for name in ("stages", "looks")}
-        told["sets"] = [frame["set"] for frame in reel.film["frames"]]
+        builder = FilmBuilder([vertex])
+        builder.take(run)
+        told = {name: builder.film[name] for name in ("stages", "looks")}
+        told["sets"] = [frame["set"] for frame in builder.film["frames"]]
         written = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
         packed = b64encode(zlib.compress(written)).decode()
         room -= len(packed)

@@ -1,8 +1,8 @@
 """A run as a film for `stage.js`: what changes from frame to frame, with the words and the facts of each.
 
-A `Reel` makes the film of a running job from its reading. It keeps the drawing of the latest moment, so the cost of new
-frames depends on what happened in them. If the run went back and took another way, the reel resumes from the last frame
-of the common way. The film is JSON-like and grows at the end:
+A `FilmBuilder` makes the film of a running job from its reading. It keeps the drawing of the latest moment, so the cost
+of new frames depends on what happened in them. If the run went back and took another course, the film resumes from the
+last frame of the common part. The film is JSON-like and grows at the end:
 
 - `stages`: one for each shape of the job: the picture's size and fixed parts, the boxes, the channels of each lane;
 - `frames`: each `{"stage", "told", "mark", "at", "n", "by", "about", "words", "set", "facts"}`. `told`: it belongs to
@@ -23,7 +23,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ from kit.run.kinds import BULK, DETAIL, MAIN, MILESTONE, kind_of, level_of
 from kit.run.moments import meanings
 from kit.run.moments.job_state import Moment, Running, is_of_the_job_master, task_of
 from kit.run.moments.moment import fold
-from kit.run.reading import Reading
+from kit.run.reading import Reading, reading_of
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage, stage_for
 from kit.run.steps import Step, event_of, in_order
@@ -59,9 +59,9 @@ Film = dict[str, Any]
 
 def film(run: Any) -> Film:
     """Return the film of a Lab, a SparkJob or a Trace."""
-    reel = Reel()
-    reel.take(run_of(run))
-    return reel.film
+    builder = FilmBuilder()
+    builder.take(run_of(run))
+    return builder.film
 
 
 def film_layout(stage: Stage, closed: frozenset[str] | None = None) -> Layout:
@@ -69,7 +69,7 @@ def film_layout(stage: Stage, closed: frozenset[str] | None = None) -> Layout:
     return lay_out(stage, 8.0, 0.0, closed, MARGIN)
 
 
-class Reel:
+class FilmBuilder:
     """The film of one run, as far as it has been read. `turned` are the vertices that the user opened or closed.
 
     For a run with more than `defer_from` records, only the last frame is drawn at first.
@@ -78,7 +78,8 @@ class Reel:
     def __init__(self, turned: Sequence[str] = (), *, defer_from: int | None = None) -> None:
         self.turned = tuple(turned)
         self.defer_from = defer_from
-        self._reading = Reading()
+        self.reading = Reading()
+        """The reading of the run as the film shows it."""
         self._step_of: Callable[[int], int] | None = None
         self.film: Film = {}
         self._begin()
@@ -94,10 +95,10 @@ class Reel:
         self._least = BULK
         self._alike: set[int | None] = set()
         self._owed: Iterator[int] | None = None
-        self._go_on_from(Moment())
+        self._go_on_from(self.reading.running_at(0))
 
-    def _go_on_from(self, moment: Moment) -> None:
-        self._running = Running.watched(moment)
+    def _go_on_from(self, running: Running) -> None:
+        self._running = running
         self._stage: Stage | None = None
         self._shape = -1
         self._pen = Pen(self._looks)
@@ -134,15 +135,14 @@ class Reel:
         later = self.defer_from is not None and not keep and sum(map(len, new)) > self.defer_from
         if not self.film["frames"]:
             self._show(run, (), draw=not later)
-        passed: list[TraceRecord] = []
-        skipped = 0
+        skipped, n = 0, self._running.n
         for number, (group, level) in enumerate(zip(new, levels)):
-            passed += group
+            n += len(group)
             last = number == len(new) - 1
             if last or (shown[number] if shown else self._matters(group, level)):
-                fold(self._running, passed)
+                self.reading.advance(self._running, n)
                 self._show(run, group, skipped, draw=not later, whole=later and last)
-                skipped, passed = 0, []
+                skipped = 0
             else:
                 skipped += 1
         if later:
@@ -158,13 +158,24 @@ class Reel:
 
     def _new_steps(self, run: Run) -> list[Step]:
         """Return the steps to show after those that stay."""
-        reading = self._reading.follow(run)
-        if reading.kept < self._running.n:
-            self._back_to(reading.kept)
-        records, n = reading.records, self._running.n
+        before, self.reading = self.reading, reading_of(run)
+        n = self._records
+        kept = self.reading.shared_with(before, n)
+        if kept < n:
+            self._back_to(kept)
+            n = self._records
+        records = self.reading.records
         if 0 < n < len(records) and event_of(records[n]) == event_of(records[n - 1]):  # a step that was shown has grown
             self._back_to(n - 1)
-        return in_order(records[self._running.n :])
+            n = self._records
+        self._running = self.reading.running_at(n, self._running)
+        return in_order(records[n:])
+
+    @property
+    def _records(self) -> int:
+        """The number of records that the film shows."""
+        frames = self.film["frames"]
+        return int(frames[-1]["n"]) if frames else 0
 
     def _back_to(self, n: int) -> None:
         """Drop the frames after the first `n` records."""
@@ -174,11 +185,11 @@ class Reel:
             self._begin()
             return
         del frames[keep:], self._told[keep:]
-        moment = self._reading.now(frames[-1]["n"])
-        self._met = {number: epoch for number, epoch in self._met.items() if number in moment.checkpoints}
-        self._go_on_from(moment)
+        running = self.reading.running_at(frames[-1]["n"])
+        self._met = {number: epoch for number, epoch in self._met.items() if number in running.checkpoints}
+        self._go_on_from(running)
         self._shape = frames[-1]["stage"]
-        self._pen.draw_whole(self._layouts[self._shape], self._running)
+        self._pen.draw_whole(self._layouts[self._shape], running)
 
     def _least_level(self, new: Sequence[int]) -> int:
         """Return the least level of frames to show if there are too many."""
@@ -248,7 +259,7 @@ class Reel:
         self, moment: Moment, stage: Stage, shape: int, group: Sequence[TraceRecord], skipped: int
     ) -> tuple[Film, Told]:
         """Return a frame without its picture, and the criteria for including it in the story."""
-        frame = Frame(moment, stage, tuple(group), self._reading.find(group[0].cause) if group else None)
+        frame = Frame(moment, stage, tuple(group), self.reading.find(group[0].cause) if group else None)
         packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
         if self._step_of is not None:
             packed["step"] = self._step_of(moment.n) if moment.n else 0
@@ -321,7 +332,7 @@ class Reel:
         moment, pen = Running.watched(Moment()), Pen(self._looks)
         for number in range(count):
             frame = self.film["frames"][number]
-            fold(moment, self._reading.records[moment.n : frame["n"]])
+            fold(moment, self.reading.records[moment.n : frame["n"]])
             frame |= pen.draw(self._layouts[frame["stage"]], moment, Touched.taken_from(moment))
             yield number
 
@@ -336,9 +347,9 @@ class Reel:
     def _insert(self, number: int, n: int) -> Film:
         frames, looks = self.film["frames"], len(self._looks.told)
         before, after = frames[number - 1], frames[number]
-        *groups, own = in_order(self._reading.records[before["n"] : after["n"]])
+        *groups, own = in_order(self.reading.records[before["n"] : after["n"]])
         first = _window(groups, n - before["n"])
-        moment = Running.watched(self.moment(before["n"]))
+        moment = Running.watched(self.reading.moment_at(before["n"]))
         layout, pen = self._layouts[after["stage"]], Pen(self._looks)
         stage = replace(self._stages[after["stage"]], epoch=moment.epoch)
         if before["stage"] == after["stage"]:
@@ -367,20 +378,8 @@ class Reel:
             "notes": self.film["notes"],
         }
 
-    def moment(self, n: int) -> Moment:
-        """Return the state after the first `n` records that were taken in, causes before effects."""
-        return self._reading.now(n)
-
-    def frame_at(self, run: Run, n: int) -> Frame:
-        """Return the frame that ends with the n-th record read from this run."""
-        moment, records = self.moment(n), self._reading.records[:n]
-        event = event_of(records[-1]) if records else ""
-        group = tuple(takewhile(lambda record: event_of(record) == event, reversed(records)))[::-1]
-        cause = self._reading.find(group[0].cause) if group else None
-        return Frame(moment, stage_for(run.stages, moment.epoch), group, cause)
-
     def __repr__(self) -> str:
-        return f"Reel({self._running.n} records in {len(self.film['frames'])} frames)"
+        return f"FilmBuilder({self._records} records in {len(self.film['frames'])} frames)"
 
 
 def _window(groups: Sequence[Step], n: int) -> int:

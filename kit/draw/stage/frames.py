@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 from kit.core.trace.trace import TraceRecord, led_by
@@ -22,8 +21,9 @@ from kit.run.barrier_log import awaits
 from kit.run.captions import caption_of, caption_of_moment, lower_first
 from kit.run.durations import duration
 from kit.run.kinds import DETAIL, MAIN, MILESTONE, kind_of, level_of
-from kit.run.moments.job_state import COMPLETED, CheckpointMoment, Moment, Running
+from kit.run.moments.job_state import COMPLETED, CheckpointMoment, Moment
 from kit.run.moments.moment import advance
+from kit.run.reading import Reading, reading_of
 from kit.run.run import run_of
 from kit.run.stage import Stage, stage_for
 from kit.run.steps import event_of, steps
@@ -109,20 +109,24 @@ def frames(run: Any) -> list[Frame]:
     return made
 
 
-def present_frame(lab: Any) -> Frame:
-    """Return the last frame of a lab. Its present moment is known, so only its last records are read."""
-    run, moment = run_of(lab), lab.moment()
-    stage = stage_for(run.stages, moment.epoch)
-    if moment.record is None:
-        return Frame(moment, stage)
-    event = event_of(moment.record)
-    group = tuple(takewhile(lambda record: event_of(record) == event, reversed(run.trace)))[::-1]
-    return Frame(moment, stage, group, led_by(group[0].cause, run.trace.find))
+def frame_at(run: Any, n: int | None = None) -> Frame:
+    """Return the last frame of a Lab, a SparkJob or a Trace with at most `n` records; by default the last of all."""
+    run = run_of(run)
+    reading = reading_of(run)
+    records = reading.records
+    n = len(records) if n is None else min(n, len(records))
+    while 0 < n < len(records) and event_of(records[n]) == event_of(records[n - 1]):  # the event is not complete
+        n -= 1
+    return frame_of(reading, run.stages, n)
 
 
-def lab_svg(lab: Any) -> Svg:
-    """Draw a lab at its present moment."""
-    return present_frame(lab).svg()
+def frame_of(reading: Reading, stages: Sequence[Stage], n: int) -> Frame:
+    """Return the frame that ends with the n-th record of a reading; `stages` are the shapes of the run."""
+    moment, first = reading.moment_at(n), n
+    while first and event_of(reading.records[first - 1]) == event_of(reading.records[n - 1]):
+        first -= 1
+    group = tuple(reading.records[first:n])
+    return Frame(moment, stage_for(stages, moment.epoch), group, reading.find(group[0].cause) if group else None)
 
 
 def last_frame(run: Any) -> Frame:
@@ -130,22 +134,9 @@ def last_frame(run: Any) -> Frame:
     return frame_at(run)
 
 
-def frame_at(run: Any, n: int | None = None) -> Frame:
-    """Return the last frame of a Lab, a SparkJob or a Trace with at most `n` records; by default the last of all."""
-    run = run_of(run)
-    running = Running.of(Moment())
-    seen: dict[str, TraceRecord] = {}
-    last: Sequence[TraceRecord] = ()
-    for group in steps(run.trace):
-        if n is not None and running.n + len(group) > n:
-            break
-        for record in group:
-            advance(running, record, led_by(record.cause, seen.get))
-            seen[record.id] = record
-        last = group
-    moment = running.now()
-    cause = led_by(last[0].cause, seen.get) if last else None
-    return Frame(moment, stage_for(run.stages, moment.epoch), tuple(last), cause)
+def lab_svg(lab: Any) -> Svg:
+    """Draw a lab at its present moment."""
+    return frame_at(lab).svg()
 
 
 def moment_svg(run: Any, n: int | None = None) -> Svg:

@@ -331,7 +331,9 @@ class Lab(Asking):
 
     def moment(self) -> Moment:
         """Return the present moment, for pictures. The first call reads the whole run, later ones only what is new."""
-        return self._read().now()
+        from kit.run.reading import moment_at
+
+        return moment_at(self)
 
     @named_by(InALab)
     def why(self, about: object = None, **named: Unpack[InALab]) -> Why:
@@ -632,7 +634,6 @@ class Lab(Asking):
         other = copy.copy(self)
         other._world, other._keyframes = world, keyframes
         other._done, other._undone = self._done[:position], []
-        other._reading = None
         return other
 
     def _rewind(self, position: int) -> None:
@@ -644,6 +645,7 @@ class Lab(Asking):
             for action in self._done[at:position]:
                 interrupts.deliver()
                 other._do(action)
+        other.trace._reading = self.trace._reading
         vars(self).update(_world=other._world, _done=other._done, _keyframes=keyframes)
 
     def _do(self, action: Action | Word) -> Step:
@@ -661,8 +663,8 @@ class Lab(Asking):
             self._done.append(action.remembered if isinstance(action, Action) else action)
             if undone:
                 self._undone = _after(undone, action)
-            if self._keyframes.take(self.position, world) and self._reading is not None:
-                self._read()  # so that the next look costs the same however many steps there were since the last
+            if self._keyframes.take(self.position, world) and world.trace._reading is not None:
+                self.moment()  # so that the next look costs the same however many steps there were since the last
         except AssertionError:
             self._find_breach([*self._done[:position], action])
             raise
@@ -717,7 +719,8 @@ class Lab(Asking):
 
     @property
     def _is_much_to_draw(self) -> bool:
-        return (len(self.trace) if self._reading is None else self._reading.unread(self.trace)) > LARGE
+        trace = self.trace
+        return (len(trace) if trace._reading is None else trace._reading.unread(trace)) > LARGE
 
     def __repr__(self) -> str:
         late_rows = sum(self.look.late_rows_dropped.values())

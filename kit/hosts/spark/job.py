@@ -603,6 +603,11 @@ class SparkJob(Asking):
         with self._driver.lock:
             return self._driver.trace[:]
 
+    @property
+    def _keeper(self) -> SparkJob:
+        """The object that keeps the reading of the run: each look at the trace is a copy of it."""
+        return self
+
     def checkpoints(self) -> pd.DataFrame:
         """Return one row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         with self._driver.lock:

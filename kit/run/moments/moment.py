@@ -8,7 +8,7 @@ meaning to each kind of record; a kind without one only moves the clock and the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from kit.core.trace.trace import TraceRecord, led_by
@@ -18,7 +18,7 @@ from kit.run.moments.meanings import Meaning
 from kit.run.run import run_of
 from kit.run.steps import steps
 
-__all__ = ["Moment", "advance", "fold", "moment_at", "moments"]
+__all__ = ["Moment", "advance", "fold", "moments"]
 
 
 def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = None) -> Moment:
@@ -87,20 +87,6 @@ def moments(run: Any) -> Iterator[Moment]:
         moment = advance(moment, record, led_by(record.cause, seen.get))
         seen[record.id] = record
         yield moment
-
-
-def moment_at(run: Any, n: int | None = None) -> Moment:
-    """Return the moment after the first `n` records of a Lab, SparkJob or Trace.
-
-    It is the last moment if there are fewer records or `n` is None.
-    """
-    running = Running.of(Moment())
-    seen: dict[str, TraceRecord] = {}
-    records = list(islice(chain.from_iterable(steps(run_of(run).trace)), n))
-    fold(running, records)
-    seen.update([(record.id, record) for record in records])
-    last = running.record
-    return changed(running.now(), cause=None if last is None else led_by(last.cause, seen.get))
 
 
 def _sent(moment: Moment, record: TraceRecord, mail: str) -> Moment:

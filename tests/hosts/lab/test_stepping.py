@@ -21,7 +21,7 @@ from kit.machines.job.status import JobStatus
 from kit.machines.task.stream_task import StreamTask
 from kit.run import reading
 from kit.run.kinds import BULK, level_of
-from kit.run.moments.moment import moment_at
+from kit.run.reading import moment_at
 from tests.hosts.lab.jobs import Shape, environment, settle, wrong
 from tests.properties import examples
 
