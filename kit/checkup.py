@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 from checkpoint_kit.collisions import commands_taken, modules_taken, reinstalling
 from kit.core.arguments.checks import flag_given
 from kit.core.extras import CORE, PROJECT
-from kit.core.markup import cells, element, table
+from kit.core.html_tables import notebook_html, rows_html
+from kit.core.markup import element
 from kit.hosts.notebook_output import in_notebook
 
 if TYPE_CHECKING:
@@ -112,14 +113,13 @@ class Checkup(Sequence[Check]):
         return "\n".join([*lines, "", self._verdict])
 
     def _repr_html_(self) -> str:
-        left = "text-align: left"
         rows = []
         for check in self:
             status = element("b", check.status) if check.status == NOT_OK else check.status
             mend = element("code", check.mend) if check.mend and check.status != OK else ""
-            rows.append(element("tr", cells((check.of, status, check.found, mend), style=left)))
-        shown = table(cells(("check", "status", "found", "mend"), "th", style=left), rows)
-        return shown + element("p", element("b", self._verdict))
+            rows.append((check.of, status, check.found, mend))
+        shown = rows_html(("check", "status", "found", "mend"), rows)
+        return notebook_html("", shown, element("p", element("b", self._verdict)))
 
 
 def doctor(*, spark: bool = True, start_spark: bool = False) -> Checkup:

@@ -21,7 +21,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from kit.core.markup import Markup, cells, element, markup, table
+from kit.core.html_tables import notebook_html, rows_html
+from kit.core.markup import Markup, markup
 
 HOME = Path(__file__).parent
 _SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z`(\"])")
@@ -30,7 +31,6 @@ _ABOUT_FLINK = re.compile(r"\bFlink\b|^Follows\b|^Source:")
 _ONLY_NAMES = re.compile(
     r"(?:Flink(?: [\d.x]+)?:|Follows Flink's|Follows|Source:)(?:(?:,| and|, and| or)? `[^`]*`)+[.;]?"
 )
-_CELL = "text-align: left; white-space: normal; overflow-wrap: break-word; min-width: 11em"
 _JOINT = re.compile(r"(?<=[/_#])|(?<=\.)(?!py)")
 _LIKE_A_METHOD = re.compile(r"[a-z]+\d*[A-Z]\w*")
 _LIKE_JAVA = re.compile(r"[A-Z]\w*|[a-z]+\d*[A-Z]\w*")
@@ -180,10 +180,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     def wrapping(cell: str) -> Markup:
         return Markup("<wbr>".join(map(markup, [cell] if " " in cell else _JOINT.split(cell))))
 
-    def row(values: Iterable[str], name: str) -> Markup:
-        return cells(map(wrapping, values), name, style=_CELL)
-
-    return table(row(heads, "th"), (element("tr", row(each, "td")) for each in rows))
+    return notebook_html("", rows_html([*heads], ([*map(wrapping, row)] for row in rows)))
 
 
 @cache

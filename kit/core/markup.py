@@ -1,4 +1,4 @@
-"""The one builder of HTML and SVG: elements and tables, with every text escaped.
+"""The one builder of HTML and SVG: elements, with every text escaped. `kit.core.html_tables` builds tables of them.
 
 element("text", "a < b", x=1.5, class_="label")     <text x="1.5" class="label">a &lt; b</text>
 element("g", element("title", name), drawn)         markup stays unchanged, other text is escaped
@@ -6,7 +6,6 @@ element("g", element("title", name), drawn)         markup stays unchanged, othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 
 
@@ -41,16 +40,4 @@ def _value(value: str | float) -> str:
     return escape(value) if isinstance(value, str) else f"{round(value, 2):.10g}"
 
 
-def cells(values: Iterable[object], name: str = "td", **attributes: str | None) -> Markup:
-    """Return one cell per value."""
-    return Markup("".join(element(name, value, **attributes) for value in values))
-
-
-def table(head: Iterable[object], rows: Iterable[Iterable[object]], **attributes: str | None) -> Markup:
-    """Return a table. The head and a row are values, or markup: the cells of the head, a whole row."""
-    top = head if isinstance(head, Markup) else cells(head, "th")
-    body = (each if isinstance(each, Markup) else element("tr", cells(each)) for each in rows)
-    return element("table", element("thead", element("tr", top)), element("tbody", *body), **attributes)
-
-
-__all__ = ["Markup", "cells", "element", "markup", "table"]
+__all__ = ["Markup", "element", "markup"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.html_tables import frame_html, notebook_html
 from kit.draw.views.checkpoints.snapshot_contents import snapshot_contents
 from kit.hosts.lab.jobs.story_jobs import OPENING_BALANCE, POSTINGS_PER_TRANSFER, TRANSFERS
 
@@ -61,7 +62,7 @@ class Audit:
         return pd.DataFrame.from_dict(rows, orient="index", columns=["postings", "euros"])
 
     def _repr_html_(self) -> str:
-        return f"<p>{self}</p>{self.to_pandas().to_html()}"
+        return notebook_html(str(self), frame_html(self.to_pandas(), are_labelled=True))
 
     def __str__(self) -> str:
         sum_ = f"{self.read} postings sent = {self.counted} counted + {self.in_flight} in flight"

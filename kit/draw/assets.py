@@ -10,6 +10,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from kit.core.html_tables import TABLE_CSS
+
 STAGE_JS = (
     "elements.js",
     "durations.js",
@@ -45,7 +47,7 @@ def stage_js() -> str:
 @cache
 def stage_css() -> str:
     """Return the style sheets of the stage's page, joined."""
-    return "".join(map(asset, STAGE_CSS))
+    return "".join([*map(asset, STAGE_CSS), TABLE_CSS])
 
 
 @cache

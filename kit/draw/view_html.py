@@ -1,20 +1,15 @@
-"""Builders of a view's HTML: heading, answer, tables, folds and a legend."""
+"""Builders of a view's HTML: heading, answer, folds and a legend. Its tables are those of `kit.core.html_tables`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
-from kit.core.markup import Markup, element, markup
-from kit.core.markup import table as markup_table
+from kit.core.html_tables import TABLE_CSS
+from kit.core.markup import Markup, markup
 from kit.draw.graphs import STYLE as GRAPH_STYLE
 from kit.draw.graphs import Graph
-from kit.draw.panel import ROWS
 from kit.draw.svg import asset
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 STYLE = "views.css"
 NARROW = 330.0
@@ -22,12 +17,10 @@ NARROW = 330.0
 PLACES = (620, 900, 1200, 1600, 2200)
 """The page widths, in px, at which the form changes; `views.css` has a rule for each."""
 
-Cell = str | int | float | None
-
 
 def view_html(title: str, *parts: str, styles: Sequence[str] = ()) -> str:
     """Return a whole view as one element in the theme's colours. The caller shows the question that it answers."""
-    rules = "".join(asset(name) for name in ("theme.css", GRAPH_STYLE, STYLE, *styles))
+    rules = "".join([*map(asset, ("theme.css", GRAPH_STYLE, STYLE)), TABLE_CSS, *map(asset, styles)])
     return (
         f'<div class="kit-picture kit-view" role="group" aria-label="{escape(title)}"><style>{rules}</style>'
         f"<h3>{escape(title)}</h3>{''.join(parts)}</div>"
@@ -60,42 +53,6 @@ def graph_html(graph: Graph) -> str:
     return (
         f'<div class="v-wide v-{place}">{graph.drawing()}</div><div class="v-narrow v-{place}">{turned.drawing()}</div>'
     )
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], meanings: Sequence[str] = ()) -> str:
-    """Return a table with right-aligned numbers. `meanings` are the classes of the rows."""
-    listed = [list(row) for row in rows]
-    if not listed:
-        return ""
-    numbers = [all(isinstance(row[at], int | float | None) for row in listed) for at in range(len(columns))]
-    marks = ["n" if number else "" for number in numbers]
-    head = [element("th", name, scope="col", class_=mark) for name, mark in zip(columns, marks)]
-    body = []
-    for row, meaning in zip(listed, meanings or [""] * len(listed), strict=True):
-        cells = (element("td", _cell(cell), class_=mark) for cell, mark in zip(row, marks))
-        body.append(element("tr", *cells, class_=meaning))
-    return element("div", markup_table(Markup("".join(head)), body, class_="v-table"), class_="v-scroll")
-
-
-def frame(rows: pd.DataFrame, most: int = ROWS) -> str:
-    """A DataFrame as a table of at most `most` rows; the rest is counted."""
-    listed = [[_plain(cell) for cell in row] for row in rows.head(most).itertuples(index=False, name=None)]
-    more = len(rows) - most
-    rest = words(f"… and {more:,} more") if more > 0 else ""
-    return Markup(f"{table([str(name) for name in rows.columns], listed)}{rest}")
-
-
-def _plain(cell: object) -> Cell:
-    if cell is None or isinstance(cell, int | float | str):
-        return cell
-    text = str(cell)
-    return None if text == "<NA>" else text
-
-
-def _cell(cell: Cell) -> str:
-    if cell is None:
-        return ""
-    return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:

@@ -20,6 +20,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kit.core.display import display
+from kit.core.html_tables import NOTEBOOK_ROWS, frame_html, notebook_html
 from kit.core.protocol.notes import CheckpointRestored
 from kit.core.protocol.properties import SavepointType
 from kit.core.protocol.tasks import task_name, vertex_of
@@ -329,13 +330,11 @@ class CheckpointStatistics:
         metrics = self.operator_metrics
         if metrics[LATE_ROWS].any():
             parts["Late rows"] = metrics[metrics[LATE_ROWS] > 0]
-        return "".join(f"<h4>{name}</h4>{_html(table)}" for name, table in parts.items())
-
-
-def _html(table: pd.DataFrame) -> str:
-    """Return a table that scrolls by itself if it is too wide, and is empty where nothing is known."""
-    shown = table.astype(object).where(table.notna(), "")
-    return f'<div style="overflow-x:auto">{shown.to_html(index=table.index.dtype == object)}</div>'
+        shown = (
+            f"<h4>{name}</h4>{frame_html(table, NOTEBOOK_ROWS, are_labelled=table.index.dtype == object)}"
+            for name, table in parts.items()
+        )
+        return notebook_html("", *shown)
 
 
 def _reports(stats: CheckpointStats) -> Iterator[tuple[str, SubtaskStats | None]]:

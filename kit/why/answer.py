@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from kit.core.display import Picture, display
-from kit.core.markup import Markup, cells, element, table
+from kit.core.html_tables import notebook_html, rows_html
+from kit.core.markup import Markup, element
 from kit.run.captions import lower_first
 from kit.run.durations import duration
 from kit.why.fact import Fact, Told, story
 
-LEFT = "text-align:left"
 COLUMNS = ["number", "because_of", "at_ms", "machine", "says", "kind", "checkpoint_id", "is_root", "record_id"]
 
 
@@ -64,9 +64,9 @@ class Why:
         return f"Why({self.question!r}, {len(self.facts)} facts)"
 
     def _repr_html_(self) -> str:
-        said = element("th", "fact (first causes in bold)", style=LEFT)
-        head = cells(("", "at", "machine"), "th") + said
-        return element("p", element("b", self.question)) + table(head, map(_html_row, self.told))
+        heads = ("", "at", "machine", "fact (first causes in bold)")
+        question = element("p", element("b", self.question))
+        return notebook_html("", question, rows_html(heads, map(_html_row, self.told)))
 
     def svg(self) -> Picture:
         """Return the picture: the question at the top, each fact in a box below the one that it explains."""
@@ -86,18 +86,8 @@ def _row(each: Told) -> tuple[object, ...]:
     return each.number, each.because_of, *at, is_root, record.id
 
 
-def _html_row(each: Told) -> Markup:
+def _html_row(each: Told) -> tuple[int, str, str, Markup]:
     record, says = each.fact.record, lower_first(each.says) if each.link else each.says
     at, machine = ("", "") if record is None else (duration(each.at_ms), record.machine)
-    return element(
-        "tr",
-        element("td", each.number),
-        element("td", at, style="white-space:nowrap"),
-        element("td", machine, style=LEFT),
-        element(
-            "td",
-            each.link,
-            element("b", says) if each.fact.is_root else says,
-            style=f"{LEFT};padding-left:{1 + 2 * each.depth}em",
-        ),
-    )
+    shown = element("b", says) if each.fact.is_root else says
+    return each.number, at, machine, element("div", each.link, shown, style=f"padding-left:{2 * each.depth}em")

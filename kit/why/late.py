@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 
-from kit.core.protocol.elements import event_time_text
+from kit.core.event_time import event_time_text
 from kit.core.protocol.events import ElementReceived
 from kit.core.protocol.notes import LateRows, LateRowsDropped, RowsBehindWatermark
 from kit.core.protocol.tasks import vertex_of

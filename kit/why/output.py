@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.core.protocol.events import EffectsCommitted, ElementReceived
 from kit.core.protocol.notes import LateRowsDropped
 from kit.core.trace.trace import TraceRecord

@@ -1,10 +1,10 @@
-"""The one builder of elements: text is escaped, markup is kept, and a table is made of both."""
+"""The one builder of elements: text is escaped, and markup is kept."""
 
 from __future__ import annotations
 
 import pytest
 
-from kit.core.markup import Markup, cells, element, markup, table
+from kit.core.markup import Markup, element, markup
 from kit.draw import shapes
 
 
@@ -27,14 +27,6 @@ def test_text_is_escaped_and_markup_is_kept() -> None:
 )
 def test_attributes_are_escaped_and_numbers_are_short(given: dict[str, str | float | None], written: str) -> None:
     assert element("i", **given) == f"<i{written}></i>"
-
-
-def test_a_table_is_made_of_values_and_of_rows_in_markup() -> None:
-    shown = table(("<n>",), [[1], element("tr", cells(["&"], style="x"))], class_="t")
-    assert shown == (
-        '<table class="t"><thead><tr><th>&lt;n&gt;</th></tr></thead>'
-        '<tbody><tr><td>1</td></tr><tr><td style="x">&amp;</td></tr></tbody></table>'
-    )
 
 
 def test_shapes_have_a_tooltip_where_there_is_something_to_say() -> None:

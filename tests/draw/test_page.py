@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
 from kit import Lab
-from kit.draw.page.page import export_html, page_html, table_html
+from kit.draw.page.page import export_html, page_html
 from kit.draw.stage.drawing import graph
 from kit.draw.stage.film import film_layout
 from kit.draw.stage.frames import Frame, frames
@@ -168,13 +167,6 @@ def test_data_cannot_end_the_script() -> None:
     start = text.index('id="film">') + len('id="film">')
     film: dict[str, Any] = json.loads(text[start : text.index("</script>", start)])
     assert len(film["frames"]) == len(frames(trace))
-
-
-def test_a_table_leaves_empty_what_is_missing() -> None:
-    table = pd.DataFrame({"name": ["a<b", None], "n": pd.array([1, None], dtype="Int64"), "from": [[0, 1], []]})
-    html = table_html(table)
-    assert '<td class="text">a&lt;b</td><td class="number">1</td><td class="text">0, 1</td>' in html
-    assert '<td class="text"></td><td class="number"></td><td class="text"></td>' in html
 
 
 def test_a_scenario_says_at_each_step_what_it_is_about(page: Page, tmp_path: Path) -> None:

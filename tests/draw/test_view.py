@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from kit.draw.view_html import table
 from kit.run.reading import moment_at
 from kit.run.stage import Stage
 from kit.run.subject import Subject
@@ -29,9 +26,3 @@ def test_a_subject_without_a_number_is_the_present() -> None:
     assert subject.checkpoint_id == max(lab.moment().checkpoints)
     assert Subject(lab, checkpoint=2).checkpoint_id == 2
     assert Subject(lab, n=0).checkpoint_id is None
-
-
-def test_a_table_drops_no_row_whose_meaning_is_missing() -> None:
-    assert table(["task"], [["a"], ["b"]], ["good", ""]).count("<td") == 2
-    with pytest.raises(ValueError, match="shorter"):
-        table(["task"], [["a"], ["b"]], ["good"])

@@ -40,7 +40,7 @@ MEASURE = """
     });
   }
   if (innerWidth >= 880) {
-    for (const box of document.querySelectorAll(".kit-scroll, .kit-graph, .v-scroll")) {
+    for (const box of document.querySelectorAll(".kit-scroll, .kit-graph")) {
       if (box.scrollWidth > box.clientWidth + 1) wrong.push(`scrolls: ${box.textContent.slice(0, 60)}`);
     }
   }

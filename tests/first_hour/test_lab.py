@@ -438,7 +438,7 @@ def test_a_trace_is_a_table_of_its_ends() -> None:
     shown = lab.trace._repr_html_()
     assert f"{len(lab.trace):,} records, {len(lab.trace) - 20:,} of them left out" in shown
     assert "StartJob" in shown
-    assert f"<th>{len(lab.trace) - 1}</th>" in shown
+    assert f'<th scope="row">{len(lab.trace) - 1}</th>' in shown
     assert shown.count("<tr") == 21
     short = lab.trace[:3]._repr_html_()
     assert "3 records:" in short

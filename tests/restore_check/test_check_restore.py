@@ -305,5 +305,5 @@ def test_a_notebook_shows_the_verdict_what_to_do_and_flinks_words(taken: tuple[L
     for words in ("does not restore to this job", "finds no state", "is not available in the new program", "Operators"):
         assert words in shown
     assert "Who gets what" in check_restore(taken[2], job(3))._repr_html_()
-    assert shown.count("<table") == shown.count('<table class="v-table"'), "other tables have no colours here"
+    assert shown.count("<table") == shown.count('<table class="kit-table"'), "other tables have no colours here"
     assert " more</p>" in check_restore(taken[2], {f"uid-{n}": 1 for n in range(30)})._repr_html_()

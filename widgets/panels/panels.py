@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 import ipywidgets
 
-from kit.draw.views.view import View
+from kit.core.html_tables import NOTEBOOK_ROWS, frame_html
+from kit.draw.panel import panel
+from kit.draw.views.view import Drawn, View
 from kit.draw.views.views import VIEWS
 from widgets.base.action_list import ActionList
 from widgets.base.buttons import ROW, button
@@ -23,6 +25,11 @@ from widgets.runs.explored_run import ExploredRun
 from widgets.runs.next_actions import action_of, fault_items, next_items, why_none_can_act
 from widgets.runs.saving import save
 from widgets.runs.session import Session, is_on_spark
+
+
+def _numbers_html(view: View, drawn: Drawn) -> str:
+    """Return the table of the numbers that a picture is drawn from."""
+    return panel(view.title, frame_html(drawn.to_pandas(), NOTEBOOK_ROWS, all_in=".to_pandas()"))
 
 
 class Panel(Protocol):
@@ -120,7 +127,7 @@ class ViewPanel:
         self.question.value = f'<div class="kit-question">{escape(view.question)}</div>'
         drawn = view.draw(subject.asking(asked) if asked else subject)
         self.field.offer(view.choices(drawn) if view.asks else ())
-        self.shown.value = drawn.to_pandas().to_html(index=False) if self.as_table.value else drawn._repr_html_()
+        self.shown.value = _numbers_html(view, drawn) if self.as_table.value else drawn._repr_html_()
         self._drawn = wanted
 
 

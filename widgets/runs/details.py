@@ -12,7 +12,7 @@ from html import escape
 from itertools import islice
 from typing import Any
 
-from kit.draw.panel import frame_html
+from kit.core.html_tables import frame_html
 from kit.draw.views.checkpoints.state_html import split_name, tables_html
 from kit.hosts.lab import Lab, LabError
 from kit.hosts.lab.faults.faults import FAULTS, KillWorker, TurnClock

@@ -16,18 +16,8 @@ from typing import ClassVar
 import pyarrow as pa
 
 from kit.core.arrow_size import size_of
+from kit.core.event_time import MAX_WATERMARK_MS, MIN_WATERMARK_MS, event_time_text
 from kit.core.protocol.options import CheckpointOptions
-
-MIN_WATERMARK_MS = -(2**63)
-MAX_WATERMARK_MS = 2**63 - 1
-"""The end of event time: every timer fires (Flink's `Watermark.MAX_WATERMARK`)."""
-
-
-def event_time_text(timestamp_ms: int) -> str:
-    """Return an event time as readable text; its two extremes become words."""
-    if timestamp_ms == MAX_WATERMARK_MS:
-        return "end of event time"
-    return "no event time yet" if timestamp_ms == MIN_WATERMARK_MS else f"{timestamp_ms} ms"
 
 
 @dataclass(frozen=True, eq=False)

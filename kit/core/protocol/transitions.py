@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kit.core.html_tables import NOTEBOOK_ROWS, frame_html, notebook_html
 from kit.core.protocol.words import ProtocolError
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Transitions(Generic[S]):
         return grid.loc[[label(state) for state in self if label(state) in grid.index]]
 
     def _repr_html_(self) -> str:
-        return f"<p>{self.name}</p>{self.to_pandas().to_html(index=False)}"
+        return notebook_html(self.name, frame_html(self.to_pandas(), NOTEBOOK_ROWS, all_in=".to_pandas()"))
 
     def __repr__(self) -> str:
         return f"Transitions({self.name}, {len(self)} states)"

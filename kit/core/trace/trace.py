@@ -23,8 +23,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kit.core.display import display
+from kit.core.event_time import event_time_text
+from kit.core.html_tables import frame_html, notebook_html
+from kit.core.markup import element
 from kit.core.protocol import events
-from kit.core.protocol.elements import event_time_text
 from kit.core.protocol.loggable import PLAIN, field_names, loggable, values_getter
 from kit.core.protocol.notes import Note
 from kit.core.protocol.vocabulary import COMMANDS
@@ -293,10 +295,10 @@ class Trace(Showing, Sequence[TraceRecord]):
         shown = self if count <= ROWS_SHOWN else [*self.since(0, ends), *self.since(-ends)]
         frame = Trace(shown).to_pandas()[["at_ms", "machine", "role", "kind", "checkpoint_id", "data", "id", "cause"]]
         frame.index = [*range(count)] if count <= ROWS_SHOWN else [*range(ends), *range(count - ends, count)]
-        frame["checkpoint_id"] = frame["checkpoint_id"].astype(object).where(frame["checkpoint_id"].notna(), "")
         frame["data"] = [_in_short(data) for data in frame["data"]]
         left_out = "" if count <= ROWS_SHOWN else f", {count - 2 * ends:,} of them left out"
-        return f"<div>{count:,} records{left_out}: <code>.to_pandas()</code> has all{frame.to_html()}</div>"
+        said = element("p", f"{count:,} records{left_out}: ", element("code", ".to_pandas()"), " has all")
+        return notebook_html("", said, frame_html(frame, ROWS_SHOWN, are_labelled=True))
 
 
 def _handled(record: TraceRecord) -> Handled:

@@ -18,7 +18,8 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.markup import Markup, element, table
+from kit.core.html_tables import TABLE_CSS, rows_html
+from kit.core.markup import Markup, element
 from kit.core.protocol.messages import AcknowledgeCheckpoint
 from kit.core.trace.trace import TraceRecord, led_by
 from kit.draw.charts.round_numbers import round_step
@@ -166,7 +167,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return (
-            f"<style>{asset('theme.css')}{asset('comparison.css')}</style>"
+            f"<style>{asset('theme.css')}{TABLE_CSS}{asset('comparison.css')}</style>"
             f'<div class="kit-picture kit-comparison"><div class="wide">{_svg(self, "")}</div>{_table(self)}</div>'
         )
 
@@ -434,21 +435,18 @@ def _table(comparison: Comparison) -> str:
     }
     differs = [name for name in _HEADINGS if name not in alike]
     most = {name: frame[name].max() for name in differs}
-    rows = []
-    for row in frame.to_dict("records"):
-        values = (_bar(row[name], most[name]) for name in differs)
-        rows.append(element("tr", element("th", row["run"], scope="row"), *values))
-    head = Markup("".join(element("th", text, scope="col") for text in ("run", *(_HEADINGS[name] for name in differs))))
+    rows = [[_bar(row[name], most[name]) for name in differs] for row in frame.to_dict("records")]
+    shown = rows_html([_HEADINGS[name] for name in differs], rows, labels=frame["run"])
     same = "; ".join(f"{_HEADINGS[name]}: {_number(value)}" for name, value in alike.items())
     under = element("p", f"Equal in all runs: {same}.", class_="alike") if same else ""
-    return element("div", table(head, rows), under, class_="wide")
+    return shown + under
 
 
 def _bar(value: Any, most: Any) -> Markup:
     if pd.isna(value):
-        return element("td", "·", title="the trace does not record it")
+        return element("span", "·", title="the trace does not record it")
     part = 100 * value / most if most else 0
-    return element("td", element("i", style=f"width:{part:.0f}%"), element("span", _number(value)))
+    return element("i", style=f"width:{part:.0f}%") + element("span", _number(value))
 
 
 def _number(value: Any) -> str:

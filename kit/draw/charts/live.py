@@ -15,7 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.markup import Markup, cells, element, table
+from kit.core.html_tables import TABLE_CSS, rows_html
+from kit.core.markup import element
 from kit.core.protocol.notes import CheckpointCompleted, CheckpointTriggered
 from kit.core.protocol.tasks import vertex_of
 from kit.draw.stage.scene import colour
@@ -187,7 +188,7 @@ class Live:
             values = [_number(value) for value in of["value"].head(MOST_VALUES)]
             values += ["…"] * (len(of) > MOST_VALUES)
             rows.append((operator, metric, ", ".join(values)))
-        return element("div", table(("operator", "metric", "by subtask"), rows), class_="wide") if rows else ""
+        return rows_html(("operator", "metric", "by subtask"), rows)
 
     def _depth(self, vertex: str) -> int:
         """Return the length of the longest path from a source to this vertex."""
@@ -197,9 +198,10 @@ class Live:
         """Return the newest checkpoints as a table."""
         if not len(self.history):
             return '<p class="quiet">no checkpoint has begun yet</p>'
-        rows = (_checkpoint(row, self.checkpoint) for row in self.history.to_dict("records"))
-        head = ("checkpoint", "", "acknowledged", "took", "stored", "in flight")
-        return element("div", table(head, rows), class_="wide")
+        rows = self.history.to_dict("records")
+        marks = ["chosen" if row["id"] == self.checkpoint else "" for row in rows]
+        heads = ("checkpoint", "", "acknowledged", "took", "stored", "in flight")
+        return rows_html(heads, map(_checkpoint, rows), marks=marks)
 
     def subtasks_html(self) -> str:
         """Return one checkpoint's phases, a bar per subtask; an unfinished subtask says what it waits for."""
@@ -240,7 +242,7 @@ WORDS = {"busy": "busy", "backpressured": "back-pressured", "idle": "idle"}
 def page_part(html: str) -> str:
     """Return a fragment in the colours of the theme."""
     rules = "".join(asset(name) for name in ("theme.css", "views.css", PHASE_STYLE, "live.css"))
-    return f"<style>{rules}</style><div class='kit-picture kit-live'>{html}</div>"
+    return f"<style>{rules}{TABLE_CSS}</style><div class='kit-picture kit-live'>{html}</div>"
 
 
 def _vertex(row: dict[str, Any], subtasks: pd.DataFrame, after: Sequence[str]) -> str:
@@ -284,7 +286,7 @@ def _times(row: dict[str, Any]) -> str:
     return f'<div class="time" role="img" aria-label="{told}" title="{told}">{parts}</div>'
 
 
-def _checkpoint(row: dict[str, Any], chosen: int | None) -> Markup:
+def _checkpoint(row: dict[str, Any]) -> tuple[str, ...]:
     status = str(row["status"]).lower()
     took = "" if pd.isna(row["duration_ms"]) else duration(row["duration_ms"])
     sizes = (row[name] for name in ("checkpointed_bytes", "persisted_bytes"))
@@ -292,8 +294,7 @@ def _checkpoint(row: dict[str, Any], chosen: int | None) -> Markup:
     look = "good" if status == "completed" else "bad" if status == "failed" else ""
     flag = element("b", row["id"], class_=f"flag {colour(row['id'])}") + f" {str(row['kind']).lower()}"
     said = element("span", status.replace("_", " "), class_=look)
-    shown = (flag, said, f"{row['acknowledged']} of {row['subtasks']}", took, stored, in_flight)
-    return element("tr", cells(shown), class_="chosen" if row["id"] == chosen else "")
+    return flag, said, f"{row['acknowledged']} of {row['subtasks']}", took, stored, in_flight
 
 
 def _spans(row: dict[str, Any]) -> list[Span]:

@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from kit.advice.balance import Balance, key_column
+from kit.core.html_tables import frame_html
 from kit.core.markup import Markup
 from kit.core.state.key_groups import (
     default_max_parallelism,
@@ -29,7 +30,7 @@ from kit.core.state.key_groups import (
 )
 from kit.draw import shapes
 from kit.draw.graphs import text_width
-from kit.draw.panel import drawing_html, frame_html, panel
+from kit.draw.panel import drawing_html, panel
 from kit.draw.picture import Svg, light_svg
 from kit.draw.stage.scene import short
 from kit.stream.backend.keys.key_hashing import assign_to_key_group, java_hash, key_groups_for_hashes

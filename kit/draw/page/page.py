@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.markup import Markup, element, table
+from kit.core.html_tables import TABLE_CSS, frame_html
 from kit.core.trace.json_lines import file_of
 from kit.draw.assets import asset, stage_css, stage_js
 from kit.draw.page.page_panels import PagePanel, milestones, panels_html, view_panel
@@ -39,9 +39,6 @@ body { margin: 18px auto; max-width: 1640px; padding: 0 14px; background: var(--
 .kit-page-head h1 { flex: 1; }
 h1 { font-size: 21px; margin: 6px 0; } h2 { font-size: 16px; margin: 28px 0 8px; }
 p { font-size: 13.5px; line-height: 1.5; max-width: 70em; }
-table { border-collapse: collapse; font-size: 12.5px; } .table { overflow-x: auto; }
-th, td { padding: 3px 10px; border-bottom: 1px solid var(--kit-line-2); text-align: right; white-space: nowrap; }
-th { background: var(--kit-card); } td.text, th.text { text-align: left; }
 .picture svg { max-width: 100%; height: auto; }
 .kit-tabs { display: flex; flex-wrap: wrap; gap: 4px; margin: 22px 0 8px; border-bottom: 1px solid var(--kit-line-2); }
 .kit-tabs button, #theme { font: inherit; font-size: 13.5px; padding: 5px 12px; cursor: pointer; color: var(--kit-ink);
@@ -61,6 +58,8 @@ th { background: var(--kit-card); } td.text, th.text { text-align: left; }
   background: var(--kit-card); font-family: var(--kit-mono); }
 """
 
+MOST_ROWS = 1_000
+"""The number of rows of a table that the page shows."""
 MOST_OPENED = 4_000_000
 """The largest total size of the opened vertices in the page, in characters."""
 SPACE_TIME = PagePanel("space-time", "Space-time", "Which record is in which checkpoint, and what was in flight?")
@@ -176,7 +175,7 @@ def document_html(title: str, styles: str, body: str, scripts: Iterable[str]) ->
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-        f"<style>{styles}{_PAGE_CSS}</style></head>"
+        f"<style>{styles}{TABLE_CSS}{_PAGE_CSS}</style></head>"
         f'<body class="kit-picture"><div class="kit-page-head"><h1>{escape(title)}</h1>'
         f'<button type="button" id="theme" title="light or dark"></button></div>'
         f"{body}{modules}</body></html>"
@@ -208,32 +207,13 @@ def checkpoints_table(last: Moment) -> pd.DataFrame:
 
 
 def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame], *, pictures: bool) -> str:
-    parts = ["<h2>Checkpoints</h2>", table_html(checkpoints_table(last))]
+    parts = ["<h2>Checkpoints</h2>", frame_html(checkpoints_table(last), MOST_ROWS)]
     for restore in last.restores if pictures else ():
         parts.append(f"<h2>Restore in epoch {restore.epoch}, from checkpoint {restore.checkpoint_id}</h2>")
         parts.append(f'<div class="picture">{rescaling(run, restore.epoch).svg()}</div>')
     given = redistribution(run)
     if len(given):
-        parts += ["<h2>What each restore gave to whom</h2>", table_html(given)]
+        parts += ["<h2>What each restore gave to whom</h2>", frame_html(given, MOST_ROWS)]
     for heading, frame in tables.items():
-        parts += [f"<h2>{escape(heading)}</h2>", table_html(frame)]
+        parts += [f"<h2>{escape(heading)}</h2>", frame_html(frame, MOST_ROWS)]
     return "".join(parts)
-
-
-def table_html(frame: pd.DataFrame) -> str:
-    """Return a DataFrame as a plain table: numbers right-aligned, text left-aligned, missing values empty."""
-    kinds = ["number" if pd.api.types.is_numeric_dtype(dtype) else "text" for dtype in frame.dtypes]
-
-    def row(values: Iterable[Any], name: str) -> list[Markup]:
-        return [element(name, value, class_=kind) for value, kind in zip(values, kinds, strict=True)]
-
-    body = (element("tr", *row(map(_cell, values), "td")) for values in frame.itertuples(index=False))
-    return element("div", table(Markup("".join(row(frame.columns, "th"))), body), class_="table")
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    if value is None or value is pd.NA or (isinstance(value, float) and pd.isna(value)):
-        return ""
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.html_tables import frame_html
 from kit.core.markup import Markup
 from kit.core.protocol.commands import GrantCredit, WriteSnapshot
 from kit.core.protocol.events import ElementReceived, SplitRead
@@ -23,7 +24,7 @@ from kit.core.protocol.messages import DeployTask
 from kit.core.trace.trace import TraceRecord
 from kit.draw import shapes
 from kit.draw.graphs import text_width
-from kit.draw.panel import drawing_html, frame_html, panel
+from kit.draw.panel import drawing_html, panel
 from kit.draw.picture import Svg, light_svg
 from kit.draw.views.checkpoints.state_html import split_name
 from kit.draw.views.view import View
@@ -142,7 +143,7 @@ class AtRisk:
         if not self.tasks or self.job in _ENDED:
             return panel(self.title)
         picture = drawing_html(WIDTH, *self._drawn(), self.title)
-        table = frame_html(self.to_pandas().dropna(axis=1, how="all"), most=200)
+        table: str = frame_html(self.to_pandas().dropna(axis=1, how="all"), most=200)
         table = f"<details><summary>In numbers</summary>{table}</details>"
         return panel(self.title, picture, table, under=self.under, styles=(STYLE,))
 

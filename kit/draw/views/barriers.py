@@ -12,10 +12,11 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.html_tables import rows_html
 from kit.draw.graphs import Graph, Node
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
-from kit.draw.view_html import answer, fold, graph_html, legend, table, view_html, words
+from kit.draw.view_html import answer, fold, graph_html, legend, view_html, words
 from kit.draw.views.propagation import Passage, propagation_graph
 from kit.draw.views.view import View
 from kit.draw.views.wait_for_graph import merged, wait_for_graph
@@ -245,16 +246,15 @@ def _table(frame: pd.DataFrame) -> str:
     frame = frame.assign(taken=frame.barrier.isin((TAKEN, ENDED))).sort_values(
         ["taken", "waited_ms"], ascending=[True, False], kind="stable"
     )
-    rows, meanings = [], []
+    rows, marks = [], []
     for row in frame.head(MOST_ROWS).itertuples(index=False):
         waited, blocked = (None if cell is pd.NA else int(cell) for cell in (row.waited_ms, row.blocked_ms))
         before = _counted(row.buffers_before, row.records_before, row.bytes_before)
         past = _counted(row.buffers_overtaken, row.records_overtaken, row.bytes_overtaken)
         rows.append([f"{row.source} → {row.target}", int(row.channel), row.barrier, before, waited, blocked, past])
-        meanings.append("" if row.taken else "waits")
+        marks.append("" if row.taken else "waits")
     columns = ["channel", "number", "barrier", "buffers before it", "waited, ms", "closed, ms", "buffers overtaken"]
-    more = len(frame) - len(rows)
-    return table(columns, rows, meanings) + (words(f"and {more:,} more: to_pandas() has all") if more else "")
+    return rows_html(columns, rows, marks=marks, count=len(frame), all_in=".to_pandas()")
 
 
 def _counted(buffers: Any, records: Any, size: Any) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.html_tables import rows_html
 from kit.core.protocol.tasks import vertex_of
 from kit.draw.charts.timeline import BAD, DONE, GONE, LEFT, OPEN, STYLE, Bar, Row, timeline
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
-from kit.draw.view_html import answer, fold, table, view_html, words
+from kit.draw.view_html import answer, fold, view_html, words
 from kit.draw.views.state_machines import StateMachines, machines_of, stage_of
 from kit.draw.views.view import View
 from kit.run.captions import listed
@@ -265,7 +266,7 @@ class LifeOfCheckpoint:
         queue = self.requests()
         if len(queue):
             listed_rows = [[int(a), b, int(c), d] for a, b, c, d in queue.itertuples(index=False)]
-            parts += ["<h4>Requests that wait</h4>", table(["", "request", "waits, ms", "because"], listed_rows)]
+            parts += ["<h4>Requests that wait</h4>", rows_html(["", "request", "waits, ms", "because"], listed_rows)]
         if life is not None and life.of_kind(ACK):
             parts.append(self._acks())
         names = ("checkpoint", "job", "task", "barrier handler")
@@ -286,10 +287,10 @@ class LifeOfCheckpoint:
             ]
             for step in steps[:MOST_ROWS]
         ]
-        meanings = ["" if step.end_ms is not None else "bad" if over else "waits" for step in steps[:MOST_ROWS]]
+        marks = ["" if step.end_ms is not None else "bad" if over else "waits" for step in steps[:MOST_ROWS]]
         missing = sum(step.end_ms is None for step in steps)
-        rest = words(f"and {len(steps) - MOST_ROWS} more: to_pandas() has all") if len(steps) > MOST_ROWS else ""
-        body = table(["task", "acknowledged after, ms", "what is missing"], rows, meanings) + rest
+        heads = ("task", "acknowledged after, ms", "what is missing")
+        body = rows_html(heads, rows, marks=marks, count=len(steps), all_in=".to_pandas()")
         about = f"{len(steps) - missing} of {len(steps)}"
         return fold("Acknowledgements", about, body, is_open=bool(missing) and len(steps) <= 12)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.html_tables import rows_html
 from kit.core.protocol.tasks import vertex_of
 from kit.core.state.key_groups import key_group_partitions
 from kit.core.state.keyed_handles import KeyGroupRange
@@ -23,7 +24,7 @@ from kit.draw.graphs import Edge, Graph, Node
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
 from kit.draw.stage.layout import place_of, ranks_of
-from kit.draw.view_html import graph_html, table, view_html, words
+from kit.draw.view_html import graph_html, view_html, words
 from kit.run.run import shape_of
 from kit.run.sizes import counted
 from kit.run.stage import Stage
@@ -182,14 +183,13 @@ class ExecutionGraphPicture:
 
     def _repr_html_(self) -> str:
         channels = [[*row] for row in self.channels().itertuples(index=False)][:MOST_ROWS]
-        more = len(self.stage.channels) - len(channels)
-        listed = table(["channel", "from", "to", "shipping"], channels)
-        rest = f"<p>and {more:,} more: <code>.channels()</code></p>" if more else ""
+        heads = ("channel", "from", "to", "shipping")
+        listed = rows_html(heads, channels, count=len(self.stage.channels), all_in=".channels()")
         return view_html(
             f"Execution graph of {self.stage.job}",
             words(f"What is deployed in epoch {self.stage.epoch}: {self.facts}."),
             self.body(),
-            f"<details><summary>Channels by number</summary>{listed}{rest}</details>",
+            f"<details><summary>Channels by number</summary>{listed}</details>",
         )
 
     def __repr__(self) -> str:

@@ -8,10 +8,11 @@ from html import escape
 from itertools import groupby
 from operator import itemgetter
 
+from kit.core.html_tables import rows_html
 from kit.core.markup import Markup, element
 from kit.draw.picture import in_theme
 from kit.draw.stage.frames import moment_svg
-from kit.draw.view_html import fold, table, view_html
+from kit.draw.view_html import fold, view_html
 from kit.hosts.lab.scenarios.block_run import BlockRun
 from kit.hosts.lab.step import Step
 from kit.run.captions import caption_of
@@ -37,7 +38,7 @@ def step_html(step: Step) -> str:
     ends = step.stages[-1].ends() if step.stages else {}
     told = [record for record in step.records if level_of(record) > BULK] or step.records
     rows = [[record.machine, caption_of(record, ends), record.kind] for record in told]
-    return view_html(f"S{repr(step)[1:]}", table(["who", "what happened", "the word for it"], rows))
+    return view_html(f"S{repr(step)[1:]}", rows_html(["who", "what happened", "the word for it"], rows))
 
 
 def block_run_html(block_run: BlockRun) -> str:
@@ -78,7 +79,7 @@ def _came(outcome: Sequence[str]) -> str:
             said = "".join(f'<p class="p-said">{_marked(what)}</p>' for *_, what in lines)
             rows.append(element("tr", element("td", Markup(said), colspan="2")))
     shown = element("table", *rows, class_="p-came", aria_label="what comes of it")
-    return element("div", shown, class_="v-scroll")
+    return element("div", shown, class_="kit-scroll")
 
 
 def _split(line: str) -> tuple[str, str, str]:

@@ -16,9 +16,10 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from kit.core.html_tables import frame_html
 from kit.draw.graphs import Graph
 from kit.draw.graphviz_objects import Dot
-from kit.draw.panel import drawing_html, frame_html, panel
+from kit.draw.panel import drawing_html, panel
 from kit.draw.picture import Svg, light_svg
 from kit.draw.views.redistribution_graph import redistribution_graph
 from kit.draw.views.rescaling_svg import WIDTH, drawn

@@ -6,9 +6,9 @@ Each is a sequence. It prints its actions by group, with the number that `step` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, overload
 
+from kit.core.html_tables import frame_html, notebook_html
 from kit.hosts.lab.world.actions import Action
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ class Choices(Sequence[Action]):
         return "\n".join((f"{len(self)} {self._what}{refused}", *self._lines()))
 
     def _repr_html_(self) -> str:
-        frame = self.to_pandas().head(5 * SHOWN).drop(columns=["subject"])
+        frame = self.to_pandas().drop(columns=["subject"])
         if not self.refused:
             frame = frame.drop(columns=["why_not"])
-        frame["number"] = frame["number"].astype(object).where(frame["number"].notna(), "")
-        return f"<div>{escape(repr(self).partition(chr(10))[0])}{frame.to_html(index=False)}</div>"
+        shown = frame_html(frame, 5 * SHOWN, all_in=".to_pandas()")
+        return notebook_html(repr(self).partition("\n")[0], shown)
 
 
 def _row(action: Action) -> dict[str, str]:

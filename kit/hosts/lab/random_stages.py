@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.stream.api.datastream import DataStream, OperatorStream
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from html import escape
 from typing import TYPE_CHECKING
 
+from kit.core.html_tables import NOTEBOOK_ROWS, frame_html, notebook_html
+from kit.core.markup import Markup, element
 from kit.hosts.lab.world.world import World
 
 if TYPE_CHECKING:
@@ -46,9 +47,6 @@ def summary(world: World) -> pd.DataFrame:
 def summary_html(world: World, headline: str) -> str:
     """Return the summary as HTML, with a note on the picture that it replaces."""
     records = f"{len(world.trace):,} records are many to draw at once: here is each operator as a whole."
-    table = summary(world).to_html(index=False)
-    return (
-        f"<div><b>{escape(headline)}</b><br>{records} "
-        "<code>lab.look.svg()</code> draws the picture, however long that takes, and then it is shown here."
-        f"{table}</div>"
-    )
+    said = Markup("<code>lab.look.svg()</code> draws the picture, however long that takes, and then it is shown here.")
+    about = element("div", element("b", headline), Markup("<br>"), records, " ", said)
+    return notebook_html("", about, frame_html(summary(world), NOTEBOOK_ROWS))

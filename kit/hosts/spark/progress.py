@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kit.core.markup import element
+from kit.core.html_tables import notebook_html, rows_html
 from kit.hosts.notebook_output import in_notebook
 from kit.hosts.spark.console import changes_lines, say
 from kit.machines.job.status import JobStatus
@@ -135,8 +135,7 @@ class Progress:
             rows["late rows dropped"] = f"{self.late_rows:,}"
         if self.error:
             rows["error"] = self.error
-        body = (element("tr", element("th", key), element("td", value)) for key, value in rows.items())
-        return element("table", element("tbody", *body))
+        return notebook_html("", rows_html(("",), ([str(value)] for value in rows.values()), labels=rows))
 
 
 def _slots(driver: JobDriver) -> int:

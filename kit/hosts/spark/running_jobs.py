@@ -11,7 +11,7 @@ from typing import Any, cast, overload
 
 import pandas as pd
 
-from kit.core.markup import table
+from kit.core.html_tables import notebook_html, rows_html
 from kit.hosts.spark.job import SparkJob
 from kit.hosts.spark.started_jobs import started
 
@@ -68,7 +68,7 @@ class RunningJobs(Sequence[SparkJob]):
         rows = [_row(number, job) for number, job in enumerate(self._jobs)]
         rows = [{**row, "since": f"{row['since']:%H:%M:%S} UTC"} for row in rows]
         head = [column.replace("_", " ") for column in COLUMNS]
-        return table(head, ([row.get(column, "") for column in COLUMNS] for row in rows))
+        return notebook_html("", rows_html(head, ([row.get(column, "") for column in COLUMNS] for row in rows)))
 
 
 def _row(number: int, job: SparkJob) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from kit.core.protocol.elements import MIN_WATERMARK_MS, SubtaskConnectionDescriptor
+from kit.core.event_time import MIN_WATERMARK_MS
+from kit.core.protocol.elements import SubtaskConnectionDescriptor
 from kit.core.protocol.words import ProtocolError
 from kit.core.state.handles import InputChannelInfo
 from kit.core.state.rescale_mappings import GateOrPartitionRescalingDescriptor

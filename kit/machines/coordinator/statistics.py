@@ -18,6 +18,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from kit.core.html_tables import NOTEBOOK_ROWS, frame_html, notebook_html
 from kit.core.protocol.messages import CheckpointMetrics, InitializationMetrics
 from kit.core.protocol.properties import CheckpointProperties
 from kit.core.protocol.tasks import task_name
@@ -504,7 +505,7 @@ class CheckpointStatsTracker:
         self._snapshot = None
 
     def _repr_html_(self) -> str:
-        return str(self.to_pandas().to_html(index=False))
+        return notebook_html("", frame_html(self.to_pandas(), NOTEBOOK_ROWS, all_in=".to_pandas()"))
 
     def __repr__(self) -> str:
         counts = self.counts

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.core.event_time import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.core.protocol.commands import DropEffects, WriteRows
-from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import OperatorEventToCoordinator
 from kit.core.protocol.notes import LateRows, LateRowsDropped, ListenerNotified

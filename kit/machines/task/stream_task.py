@@ -38,9 +38,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.core.protocol import commands, events, messages, outages
 from kit.core.protocol.elements import (
-    MAX_WATERMARK_MS,
     CancelCheckpointMarker,
     CheckpointBarrier,
     Element,

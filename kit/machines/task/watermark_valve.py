@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 
 
 class _Channel:

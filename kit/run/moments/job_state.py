@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kit.core.html_tables import NOTEBOOK_ROWS, frame_html, notebook_html
 from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
@@ -231,8 +231,7 @@ class Moment:
         return pd.DataFrame(rows, columns=columns).astype(ids)
 
     def _repr_html_(self) -> str:
-        table = self.to_pandas()
-        return f"<p>{escape(repr(self))}</p>{table.astype(object).where(table.notna(), '').to_html(index=False)}"
+        return notebook_html(repr(self), frame_html(self.to_pandas(), NOTEBOOK_ROWS, all_in=".to_pandas()"))
 
     def __repr__(self) -> str:
         return f"Moment({self.n} records, {duration(self.elapsed_ms)}, epoch {self.epoch}, {self.job})"

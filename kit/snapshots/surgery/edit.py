@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
+from kit.core.html_tables import NOTEBOOK_ROWS, frame_html, notebook_html
 from kit.core.metadata import CheckpointMetadata, write_metadata
 from kit.core.metadata.versions import V2, V3_FLINK_1_11
 from kit.core.protocol.properties import CheckpointProperties, SavepointFormatType
@@ -466,7 +466,7 @@ class Edit:
         return "\n".join([f"Edit: {self.title}", *lines])
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self.title)}</p>{self.changes.to_html(index=False)}"
+        return notebook_html(self.title, frame_html(self.changes, NOTEBOOK_ROWS, all_in=".changes"))
 
 
 def _check_rows(draft: Draft, states: Collection[str], operation: str) -> None:

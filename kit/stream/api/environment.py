@@ -24,7 +24,8 @@ from kit.core.arguments.allowed import FLAG, expect
 from kit.core.arguments.durations import Duration
 from kit.core.arguments.signposts import CHECKPOINTS, ENVIRONMENT, SignedType, no_attribute, takes
 from kit.core.display import Picture, display
-from kit.core.markup import element, table
+from kit.core.html_tables import NOTEBOOK_ROWS, frame_html, notebook_html, rows_html
+from kit.core.markup import element
 from kit.stream.api.datastream import OperatorStream
 from kit.stream.api.display import operators_table
 from kit.stream.api.drafts import Drafts
@@ -278,8 +279,9 @@ class StreamEnvironment(metaclass=SignedType):
         try:
             self.stream_graph()
         except GraphError as error:
-            problem = element("div", table(("this is not a job yet",), [(error,)]))
-        return element("div", element("b", shorten(repr(self)))) + table(frame.columns, frame.to_numpy()) + problem
+            problem = rows_html(("this is not a job yet",), [(str(error),)])
+        about = element("div", element("b", shorten(repr(self))))
+        return notebook_html("", about, frame_html(frame, NOTEBOOK_ROWS, all_in=".to_pandas()"), problem)
 
     def _picture(self) -> Picture | None:
         try:

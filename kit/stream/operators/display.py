@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.markup import Markup, element, table
+from kit.core.html_tables import notebook_html, rows_html
+from kit.core.markup import Markup, element
 
 _MOST_COLUMNS = 60
 
@@ -25,5 +26,5 @@ def described_html(title: str, facts: Mapping[str, Any], columns: pa.Schema | No
 def columns_html(schema: pa.Schema) -> str:
     """Return one row per column: its name and its Arrow type."""
     rows = [(column.name, f"{column.type}{'' if column.nullable else ' not null'}") for column in schema]
-    more = [(f"and {len(rows) - _MOST_COLUMNS} more", "")] if len(rows) > _MOST_COLUMNS else []
-    return table(("column", "type"), [*rows[:_MOST_COLUMNS], *more])
+    shown = rows_html(("column", "type"), rows[:_MOST_COLUMNS], count=len(rows), all_in=".schema")
+    return notebook_html("", shown)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.arguments.durations import settle_durations
-from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.core.protocol.notes import RowsBehindWatermark
 from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.operators.base import Operator

@@ -20,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.html_tables import NOTEBOOK_ROWS, frame_html, notebook_html
 from kit.hosts.lab.errors import Interrupted, LabError, several, whole_number
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.progress import passing_line, somebody_looks
@@ -163,7 +164,8 @@ class Exploration:
 
     def _repr_html_(self) -> str:
         found = "" if self.counterexample is None else self.counterexample._repr_html_()
-        return f"<p>{escape(repr(self))}</p>{self.to_pandas().to_html(index=False)}{found}"
+        frame = self.to_pandas().round({"seconds": 3})
+        return notebook_html(repr(self), frame_html(frame, NOTEBOOK_ROWS, all_in=".to_pandas()"), found)
 
 
 def explore(

@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.core.metadata import read_metadata
-from kit.core.protocol.elements import MAX_WATERMARK_MS
 from kit.core.protocol.properties import RetentionPolicy
 from kit.hosts.lab.errors import LabError, LabWarning
 from kit.hosts.lab.lab import Lab

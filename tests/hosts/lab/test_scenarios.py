@@ -227,7 +227,10 @@ def test_the_lines_that_matter_are_outside_the_fold() -> None:
     """A long log shows the records that the text names, faults, and short answers; a fold has all of it."""
     scenario = open_scenario("lost-ack")
     shown = [scenario.next()._repr_html_().partition("The whole log") for _ in range(3)]
-    assert [folded.count('</span></summary><div class="v-scroll"><table') for _, _, folded in shown if folded] == [1, 1]
+    assert [folded.count('</span></summary><div class="kit-scroll"><table') for _, _, folded in shown if folded] == [
+        1,
+        1,
+    ]
     first, second, third = (" ".join(sub("<[^>]+>", " ", each).split()) for each, _, _ in shown)
     assert "lab fault lose AcknowledgeCheckpoint of chk-1 from sums/0 to job" in first
     assert "the acknowledgement of sums/0 to the JobMaster was lost" in first

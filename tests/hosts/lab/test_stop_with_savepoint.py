@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from tests.hosts.lab.jobs import Shape, committed_windows, environment, expected, wrong

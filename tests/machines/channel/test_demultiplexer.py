@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.core.protocol.elements import MIN_WATERMARK_MS, SubtaskConnectionDescriptor
+from kit.core.event_time import MIN_WATERMARK_MS
+from kit.core.protocol.elements import SubtaskConnectionDescriptor
 from kit.core.protocol.words import ProtocolError
 from kit.core.state.errors import StateRestoreError
 from kit.core.state.handles import InputChannelInfo

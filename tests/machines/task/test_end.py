@@ -6,15 +6,9 @@ from typing import Any
 
 import pytest
 
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.core.protocol.commands import CommitEffects
-from kit.core.protocol.elements import (
-    MAX_WATERMARK_MS,
-    CheckpointBarrier,
-    Element,
-    EndOfData,
-    EndOfPartition,
-    Watermark,
-)
+from kit.core.protocol.elements import CheckpointBarrier, Element, EndOfData, EndOfPartition, Watermark
 from kit.core.protocol.events import SplitRead
 from kit.core.protocol.messages import TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState, TaskRestore

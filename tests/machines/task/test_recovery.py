@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.core.protocol.commands import ReadState, ScheduleTimer
 from kit.core.protocol.elements import (
-    MAX_WATERMARK_MS,
     Buffer,
     CheckpointBarrier,
     Element,

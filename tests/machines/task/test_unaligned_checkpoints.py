@@ -8,15 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.core.protocol.commands import ScheduleTimer, SendElement, WriteSnapshot
-from kit.core.protocol.elements import (
-    MAX_WATERMARK_MS,
-    Buffer,
-    CancelCheckpointMarker,
-    CheckpointBarrier,
-    EndOfData,
-    Watermark,
-)
+from kit.core.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData, Watermark
 from kit.core.protocol.events import EffectsFailed, ProcessInput, SnapshotFailed, TimerFired
 from kit.core.protocol.messages import CancelTask, NotifyCheckpointComplete, ReportCheckpointMetrics, SubmitChannelState
 from kit.core.protocol.notes import Note

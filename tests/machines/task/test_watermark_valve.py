@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, Watermark, WatermarkStatus
+from kit.core.event_time import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.protocol.elements import Watermark, WatermarkStatus
 from kit.machines.task.watermark_valve import InputWatermarks, WatermarkValve
 from tests.machines.task.harness import TaskHarness, fan_in
 

@@ -97,7 +97,7 @@ def test_a_plan_says_what_it_changes_and_can_be_extended_in_two_ways(old: Checkp
         f"  rename: {called(old, 'scalars')} numbers",
         f"  max parallelism: {by_int} 256",
     ]
-    assert f"<td>{by_int}</td>" in other._repr_html_()
+    assert f">{by_int}</td>" in other._repr_html_()
     assert len(first.changes) == 1
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.event_time import MIN_WATERMARK_MS
 from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.notes import LateRows
 from kit.core.protocol.snapshots import Effect

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kit.core.protocol.elements import MAX_WATERMARK_MS as LAST
-from kit.core.protocol.elements import MIN_WATERMARK_MS as FIRST
+from kit.core.event_time import MAX_WATERMARK_MS as LAST
+from kit.core.event_time import MIN_WATERMARK_MS as FIRST
 from kit.stream.operators.aggregates import count
 from kit.stream.operators.watermarks import event_times_ms
 from kit.stream.operators.windows.cumulative_windows import CumulativeEventTimeWindows

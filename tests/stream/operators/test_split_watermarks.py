@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.event_time import MIN_WATERMARK_MS
 from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.operators.sources.source_coordinator import SourceCoordinator
 from kit.stream.operators.sources.source_operator import Exhausted, ReadRequest

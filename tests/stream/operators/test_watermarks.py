@@ -7,7 +7,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.stream.operators.spec import SchemaError
 from kit.stream.operators.watermarks import TimestampsAndWatermarks
 from tests.stream.operators.harness import Harness

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.stream.operators.aggregates import count, sum_
 from kit.stream.operators.spec import SchemaError
 from kit.stream.operators.windows.window import WindowAggregate

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from kit.core.html_tables import frame_html
 from kit.core.markup import Markup, element, markup
 from kit.core.state.errors import StateError
 from kit.core.state.operator_state import OperatorState
 from kit.draw.svg import asset
-from kit.draw.view_html import answer, fold, frame, view_html, words
+from kit.draw.view_html import answer, fold, view_html, words
 from kit.draw.views.checkpoints.browser_answers import form, page_answer, problem
 from kit.run.sizes import counted, size_text
 from kit.snapshots.checkpoints.checkpoint import Checkpoint
@@ -99,7 +100,7 @@ class _Browser:
         groups = "".join(self._key_groups(operator))
         errors = self.checkpoint.states.query("operator == @row.operator and error != ''")["error"]
         problems = (problem(StateError(each)) for each in errors if markup(each) not in groups)
-        handles_html = fold("Handles and files", f"{len(own):,}", frame(own, MOST_FILES))
+        handles_html = fold("Handles and files", f"{len(own):,}", frame_html(own, MOST_FILES))
         return "".join([element("h3", row.operator), facts, *problems, groups, *self._states(operator), handles_html])
 
     # --- key groups ---------------------------------------------------------------------------------------------------
@@ -163,23 +164,23 @@ class _Browser:
     def _files(self) -> str:
         files = self.checkpoint.files.sort_values("problem", ascending=False, kind="stable")
         storage = self.checkpoint.storage
-        savings = fold("Settings that would save files", f"{len(storage.savings)}", frame(storage.savings))
-        every = frame(files[["file", "bytes", "operators", "problem"]], MOST_FILES)
+        savings = fold("Settings that would save files", f"{len(storage.savings)}", frame_html(storage.savings))
+        every = frame_html(files[["file", "bytes", "operators", "problem"]], MOST_FILES)
         asks = form("storage") if self.is_live else ""
-        return words(storage.title) + frame(storage.files) + savings + asks + element("h4", "Files") + every
+        return words(storage.title) + frame_html(storage.files) + savings + asks + element("h4", "Files") + every
 
     def _whole(self) -> str:
         checkpoint = self.checkpoint
         properties = checkpoint.properties.rename("value").rename_axis("property").reset_index().astype({"value": str})
         hooks, channels = checkpoint.master_state, checkpoint.channel_state
-        parts = [frame(properties, len(properties))]
+        parts = [frame_html(properties, len(properties))]
         if len(hooks):
             parts.append(
-                fold("Coordinators, master hooks and lineage", f"{len(hooks)}", frame(hooks.drop(columns="data")))
+                fold("Coordinators, master hooks and lineage", f"{len(hooks)}", frame_html(hooks.drop(columns="data")))
             )
         if len(channels):
             told = f"{len(channels)} channels, {size_text(int(channels['bytes'].sum()))}"
-            parts.append(fold("Records in flight", told, frame(channels, MOST_FILES)))
+            parts.append(fold("Records in flight", told, frame_html(channels, MOST_FILES)))
         return "".join(parts)
 
 

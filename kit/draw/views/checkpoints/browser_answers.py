@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kit.core.html_tables import rows_html
 from kit.core.markup import Markup, element
 from kit.core.state.errors import StateError
-from kit.draw.view_html import table, words
+from kit.draw.view_html import words
 from kit.snapshots.checkpoints.checkpoint import Checkpoint
 from kit.snapshots.checkpoints.pages import START, Place, StatePage
 
@@ -100,7 +101,7 @@ def _values(checkpoint: Checkpoint, request: Mapping[str, str]) -> str:
 def _page_html(page: StatePage, trail: list[Place], *, is_live: bool) -> str:
     names, rows = page.rows.column_names, page.texts()
     cut = [[each if len(each) <= LONGEST else f"{each[:LONGEST]}…" for each in row] for row in rows]
-    shown = table(names, cut) or words("No row here.")
+    shown = rows_html(names, cut) or words("No row here.")
     return shown + _where(page, trail) + (_turns(page, trail) if is_live else "")
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kit.draw.panel import frame_html, panel
-from kit.draw.view_html import answer, fold, frame, table, view_html, words
+from kit.core.html_tables import frame_html, rows_html
+from kit.draw.panel import panel
+from kit.draw.view_html import answer, fold, view_html, words
 from kit.run.sizes import size_text
 
 if TYPE_CHECKING:  # a plan or advice is shown without the decoders of state, which take a second to import
@@ -30,7 +31,7 @@ def checkpoint_html(found: Checkpoint | Checkpoints) -> str:
     from kit.snapshots.checkpoints.directory import Checkpoints
 
     if isinstance(found, Checkpoints):
-        parts = [frame_html(found.to_pandas())]
+        parts: list[str] = [frame_html(found.to_pandas())]
         files = found.orphans
         title = f"Files that no checkpoint here refers to: {len(files)}, {int(files['bytes'].sum()):,} B"
     else:
@@ -55,9 +56,9 @@ def checkpoint_diff_html(diff: CheckpointDiff) -> str:
     return view_html(
         diff.title,
         answer(f"Rows of state: {rows}. All state together {'grew' if grown >= 0 else 'shrank'} by {abs(grown):,} B."),
-        fold("States", f"{len(differ)} of {len(states)} differ", frame(differ), is_open=len(differ) > 0),
-        fold("Subtasks", f"{len(changed)} of {len(subtasks)} differ", frame(changed)),
-        fold("Operators", f"{len(moved)} of {len(operators)} differ", frame(moved.drop(columns="operator_id"))),
+        fold("States", f"{len(differ)} of {len(states)} differ", frame_html(differ), is_open=len(differ) > 0),
+        fold("Subtasks", f"{len(changed)} of {len(subtasks)} differ", frame_html(changed)),
+        fold("Operators", f"{len(moved)} of {len(operators)} differ", frame_html(moved.drop(columns="operator_id"))),
     )
 
 
@@ -71,12 +72,14 @@ def storage_html(storage: Storage) -> str:
         said = f"The largest is {what}: {size_text(int(largest['bytes']))}, {largest['share']:.0%} of all state."
     requests = ", ".join(f"{many:,} {what}" for what, many in storage.requests.items())
     states = states.assign(share=[f"{share:.1%}" for share in states["share"]])
+    about = "Settings that would save files"
+    saving = fold(about, f"{len(savings)}", frame_html(savings), is_open=True) if len(savings) else ""
     return view_html(
         storage.title,
         answer(said),
-        frame(states),
-        fold("Files", f"{requests} of an object store", frame(files)),
-        fold("Settings that would save files", f"{len(savings)}", frame(savings), is_open=True) if len(savings) else "",
+        frame_html(states),
+        fold("Files", f"{requests} of an object store", frame_html(files)),
+        saving,
     )
 
 
@@ -87,20 +90,22 @@ def restore_check_html(check: RestoreCheck) -> str:
     meanings = {Severity.FAILS: "bad", Severity.WARNS: "waits", Severity.TELLS: ""}
     worst = check.findings[0].severity if check.findings else Severity.TELLS
     listed = [(each.finding, each.whose) for each in check.shared_findings]
-    findings = table(
+    findings = rows_html(
         ("", "operator", "found", "rows", "what to do"),
         [(str(each.severity), whose, each.found, str(each.effect), each.fix) for each, whose in listed],
-        [meanings[each.severity] for each, _ in listed],
+        marks=[meanings[each.severity] for each, _ in listed],
     )
     said = [each for each in check.findings if each.flink]
-    flink = table(("operator", "Flink fails with"), [(each.operator, each.flink) for each in said])
+    flink = rows_html(("operator", "Flink fails with"), [(each.operator, each.flink) for each in said])
+    many = len(check.assignments)
+    assigned = fold("Who gets what", f"{many} rows", frame_html(check.assigned)) if many else ""
     return view_html(
         "Will it restore?",
         answer(check.verdict + ".", meanings[worst] or "good"),
         findings,
         fold("Flink's words", f"{len(said)}", flink) if said else "",
-        fold("Operators", f"{len(check.matches)} on both sides", frame(check.operators)),
-        fold("Who gets what", f"{len(check.assignments)} rows", frame(check.assigned)) if check.assignments else "",
+        fold("Operators", f"{len(check.matches)} on both sides", frame_html(check.operators)),
+        assigned,
     )
 
 
@@ -108,12 +113,12 @@ def plan_html(plan: ParallelismPlan) -> str:
     """Show the recommendation, the candidates, the hottest key groups and keys."""
     groups = plan.hot_groups()
     groups = groups.assign(share=[f"{share:.2%}" for share in groups["share"]])
-    keys = table(("key", "share"), [(str(key), f"{share:.2%}") for key, share in plan.keys])
+    keys = rows_html(("key", "share"), [(str(key), f"{share:.2%}") for key, share in plan.keys])
     return view_html(
         "Parallelism and its maximum",
         answer(plan.verdict),
-        frame(plan.table),
-        fold("Hottest key groups", f"of {len(plan.loads[plan.recommended_max_parallelism]):,}", frame(groups)),
+        frame_html(plan.table),
+        fold("Hottest key groups", f"of {len(plan.loads[plan.recommended_max_parallelism]):,}", frame_html(groups)),
         fold("Largest keys", f"{len(plan.keys)}", keys) if plan.keys else "",
     )
 
@@ -123,13 +128,13 @@ def advice_html(advice: Advice) -> str:
     shares = [
         (name, f"{advice.shares[phase]:.0%}", "█" * round(30 * advice.shares[phase])) for phase, name in _PHASES.items()
     ]
-    remedies = table(
+    remedies = rows_html(
         ("symptom", "where", "what the figures say", "what to do", "Flink's page"),
         [(each.symptom, each.where, each.told, each.do, each.page) for each in advice.remedies],
     )
     return view_html(
         f"Checkpoints of {advice.name}",
         answer(advice.verdict, "waits" if advice.remedies else "good"),
-        table(("phase of the slowest subtasks", "share", ""), shares) if any(advice.shares.values()) else "",
+        rows_html(("phase of the slowest subtasks", "share", ""), shares) if any(advice.shares.values()) else "",
         remedies or words("Nothing to do."),
     )

@@ -18,12 +18,13 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.html_tables import frame_html
 from kit.core.markup import Markup
 from kit.core.metadata import MetadataError
 from kit.core.state.errors import StateError
 from kit.draw import shapes
 from kit.draw.graphs import text_width
-from kit.draw.panel import drawing_html, frame_html, panel
+from kit.draw.panel import drawing_html, panel
 from kit.draw.picture import Svg, light_svg
 from kit.draw.views.view import View
 from kit.run.moments.job_state import COMPLETED

@@ -15,12 +15,13 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.html_tables import frame_html
 from kit.core.markup import Markup
 from kit.core.metadata.sections import OPERATOR
 from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.draw import shapes
 from kit.draw.graphs import text_width
-from kit.draw.panel import drawing_html, frame_html, panel
+from kit.draw.panel import drawing_html, panel
 from kit.draw.picture import Svg, light_svg
 from kit.draw.views.checkpoints.state_html import split_name
 from kit.draw.views.view import View

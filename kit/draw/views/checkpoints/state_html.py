@@ -8,7 +8,8 @@ from html import escape
 
 import pyarrow as pa
 
-from kit.draw.panel import ROWS, frame_html, panel
+from kit.core.html_tables import ROWS, frame_html
+from kit.draw.panel import panel
 from kit.snapshots.state_tables import IN_FLIGHT, StateTable, StateTables
 
 MOST_CHANNELS = 8
@@ -38,10 +39,10 @@ def tables_html(tables: StateTables, most: int = ROWS, task: str = "") -> str:
         full = [*(table for table in full if table.kind != IN_FLIGHT), _channels_together(channels)]
     empty = ", ".join(f"{table.name} of {table.operator}" for table in tables if not table.rows.num_rows)
     rest = f'<p class="kit-note">empty: {escape(empty)}</p>' if empty else ""
-    return "".join(table_html(table, most, task) for table in full) + rest or "<p>There is nothing in state.</p>"
+    return "".join(_table_html(table, most, task) for table in full) + rest or "<p>There is nothing in state.</p>"
 
 
-def table_html(table: StateTable, most: int = ROWS, task: str = "") -> str:
+def _table_html(table: StateTable, most: int = ROWS, task: str = "") -> str:
     """Return the heading and the table. With a `task`, the columns that are the same in all its rows are left out."""
     note = f'<p class="kit-note">{escape(table.note)}</p>' if table.note else ""
     rows = table.to_pandas()

@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from kit.core.arguments.allowed import check_allowed, whole
+from kit.core.html_tables import notebook_html, rows_html
 from kit.hosts.lab.errors import LabError, enumerated, nearest
 from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
 from kit.hosts.lab.jobs.random_jobs import RandomJob
@@ -419,8 +420,7 @@ class _InFull(pd.DataFrame):
     """A table of sentences, whose cells are always shown in full."""
 
     def _repr_html_(self) -> str:
-        with pd.option_context("display.max_colwidth", None):
-            return self.to_html(index=False).replace("<td>", '<td style="text-align: left">')
+        return notebook_html("", rows_html(self.columns, self.itertuples(index=False, name=None)))
 
     def __repr__(self) -> str:
         return self.to_string(index=False, max_colwidth=None, justify="left")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
+from kit.core.html_tables import NOTEBOOK_ROWS, frame_html, notebook_html
 from kit.core.protocol.commands import DiscardState
 from kit.core.protocol.properties import CheckpointProperties
 from kit.core.state.operator_state import MasterState, OperatorState
@@ -97,7 +97,8 @@ class CompletedCheckpoint:
         return pd.DataFrame(rows, columns=columns)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))} in {escape(self.location)}</p>{self.to_pandas().to_html(index=False)}"
+        shown = frame_html(self.to_pandas(), NOTEBOOK_ROWS, all_in=".to_pandas()")
+        return notebook_html(f"{self!r} in {self.location}", shown)
 
     def __repr__(self) -> str:
         return f"CompletedCheckpoint({self.checkpoint_id}, {self.properties.snapshot_type.name}, {self.state_size} B)"

@@ -27,7 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.event_time import MIN_WATERMARK_MS
 from kit.stream.backend.states.descriptors import ListStateDescriptor
 from kit.stream.operators.base import Operator
 from kit.stream.operators.sources.held_splits import HeldSplit, HeldSplits

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.event_time import MIN_WATERMARK_MS
 from kit.stream.operators.sources.split_watermarks import SplitWatermarks
 
 REPORT_WATERMARK = "report_watermark"

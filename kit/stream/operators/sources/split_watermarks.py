@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.event_time import MIN_WATERMARK_MS
 
 
 class SplitWatermarks:

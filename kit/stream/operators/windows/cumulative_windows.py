@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kit.core.arguments.durations import settle_durations
-from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.stream.operators.windows.saturating_times import aligned, shifted
 from kit.stream.operators.windows.window_assigners import Times, WindowAssigner
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.stream.backend.files.sorting import distinct
 from kit.stream.backend.states.descriptors import ValueStateDescriptor
 from kit.stream.operators.spec import keys_of

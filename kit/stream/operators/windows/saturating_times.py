@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 
 Times = npt.NDArray[np.int64]
 

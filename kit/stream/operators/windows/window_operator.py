@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.arguments.durations import settle_durations
-from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.core.event_time import MAX_WATERMARK_MS
 from kit.core.protocol.notes import LateRowsDropped
 from kit.stream.backend.keys.slot_index import FEW_ROWS, extended, lowest
 from kit.stream.backend.picking import picked
