@@ -17,7 +17,13 @@ from kit.core.protocol.commands import (
     SetCheckpointIdCounter,
 )
 from kit.core.protocol.duties import Command
-from kit.core.protocol.events import CheckpointIdAllocated, CheckpointsRecovered, LeadershipLost, StateDiscarded
+from kit.core.protocol.events import (
+    CheckpointIdAllocated,
+    CheckpointsRecovered,
+    LeadershipLost,
+    OrphansRemoved,
+    StateDiscarded,
+)
 from kit.core.protocol.lineage import Lineage
 from kit.core.state.errors import StorageError
 from kit.files.job_files import JobFiles
@@ -28,7 +34,7 @@ from kit.files.stores.errors import StoreError
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.stores import CheckpointStore, DurableStore, MemoryStore
 from kit.filesystems.memory import MemoryFiles
-from kit.stream.connectors.part_names import IN_PROGRESS, staging_directory
+from kit.stream.connectors.part_names import IN_PROGRESS, StagedName, staging_directory
 from kit.stream.connectors.sink import Sink
 from tests.files.contract import stored
 from tests.machines.coordinator.harness import JOB, graph
@@ -122,6 +128,48 @@ def test_files_in_progress_are_swept_even_if_the_store_cannot_be_reached(command
     host.store.ids = unknown  # type: ignore[method-assign]
     JobFiles(env.job_graph(), host.storage, MasterHooks(()), host.store, output).carry_out(command)
     assert output.in_progress == {}
+
+
+def test_of_several_orphans_of_each_kind_only_those_of_this_run_go() -> None:
+    """Checkpoints 3 and 5 are kept, and 12 of a later run; two sinks have files of each, one of another run too."""
+    sinks = [ParquetSink(path) for path in ("/one", "/two")]
+    env = StreamEnvironment("orphans", job_id=JOB)
+    rows = env.from_source(CollectionSource([{"n": 1}]))
+    for sink in sinks:
+        rows.sink_to(sink)
+    host, output = Host(), MemoryOutput()
+    job = JobFiles(env.job_graph(), host.storage, MasterHooks(()), host.store, output)
+    host.store.begin(recover=False)
+    while host.allocate() < 7:
+        pass
+    present = (*range(1, 8), 12)
+    for number in present:
+        host.store.add(stored(number))
+    directories = {number: f"/c/{JOB}/chk-{number}/" for number in present}
+    files = {f"{path}{name}" for path in directories.values() for name in ("_metadata", "state")}
+    shared = {number: f"/c/{JOB}/shared/{'ab' * 16}-0-{number}-part" for number in present}
+    host.files.contents |= dict.fromkeys((*files, *shared.values(), f"/c/{JOB}/shared/of-another-kind"), b"x")
+    parts = {
+        (sink.path, writer, number): f"{staging_directory(sink.path, writer)}/{StagedName(0, number, number)}"
+        for sink in sinks
+        for writer in (JOB, "another")
+        for number in present
+    }
+    output.staged = dict.fromkeys(parts.values(), pa.table({"n": [1]}))
+    kept_shared = tuple(shared[number].rpartition("/")[2] for number in (2, 5))
+
+    assert job.carry_out(RemoveOrphans(keep=(3, 5), shared=kept_shared)) == OrphansRemoved()
+
+    kept = (3, 5, 12)
+    assert host.stored_ids() == [3, 5, 12]
+    assert files & host.files.contents.keys() == {
+        path for path in files if path.startswith(tuple(directories[n] for n in kept))
+    }
+    left = {path for path in host.files.contents if "/shared/" in path}
+    assert left == {shared[2], shared[5], shared[12], f"/c/{JOB}/shared/of-another-kind"}
+    assert output.staged.keys() == {
+        path for (_, writer, number), path in parts.items() if writer == "another" or number in kept
+    }
 
 
 # --- the counter of ids -----------------------------------------------------------------------------------------------

@@ -184,13 +184,34 @@ def test_discarding(storage: CheckpointStorage) -> None:
     assert not exists(location.directory)
 
 
+def test_files_that_are_gone_keep_no_other_file_from_being_discarded(storage: CheckpointStorage) -> None:
+    location = storage.initialize_location_for_checkpoint(1)
+    paths = [f"{location.directory}/{name}" for name in "abcdef"]
+    for path in paths[::2]:
+        storage.write(path, b"x")
+    storage.discard(paths)
+    assert not any(map(exists, paths))
+
+
+def test_a_directory_that_was_discarded_is_made_again(storage: CheckpointStorage) -> None:
+    for number in (1, 2):
+        location = storage.initialize_location_for_checkpoint(number)
+        for discard in (storage.discard_location, storage.dispose_on_failure):
+            discard(location)
+            assert not exists(location.directory)
+            assert storage.initialize_location_for_checkpoint(number) == location
+            assert exists(location.directory)
+    assert sorted(storage.checkpoint_locations()) == [1, 2]
+
+
 def test_all_files_are_tried_before_a_failure_is_told(storage: CheckpointStorage) -> None:
     location = storage.initialize_location_for_checkpoint(1)
     good, bad = f"{location.directory}/good", f"{location.directory}/folder"
     storage.write(good, b"x")
     storage.write(f"{bad}/inside", b"x")
-    with pytest.raises(StorageError, match=r"Cannot delete .*chk-1/folder"):
-        storage.discard([bad, good])
+    storage.write(f"{bad}-2/inside", b"x")
+    with pytest.raises(StorageError, match=r"Cannot delete .*chk-1/folder \(.*; .*chk-1/folder-2 \("):
+        storage.discard([bad, f"{bad}-2", good])
     assert not exists(good)
 
 

@@ -79,17 +79,32 @@ def test_the_entries_of_damaged_checkpoints_are_removed_and_no_others(caplog: py
     """A later driver finds the intact ones, and no damaged one that it would have to skip again."""
     env = job()
     lab = dead(env, checkpoints=3)
+    damage(lab, "gone", 2)
     damage(lab, "cut off", 3)
     again = Lab(env, after=lab, recover=True)
     again.run_until(record="CheckpointRestored")
-    assert "passing over damaged ones: checkpoint 3: " in caplog.text
+    assert "starts from checkpoint 1, passing over damaged ones: checkpoint 3: " in caplog.text
+    assert "; checkpoint 2: " in caplog.text
     caplog.clear()
     again.faults.kill_driver()
     last = Lab(env, after=again, recover=True)
     last.run()
-    assert restored(last) == [2]
-    assert "damaged" not in caplog.text, "checkpoint 3 is no longer in the store"
+    assert restored(last) == [1]
+    assert "damaged" not in caplog.text, "checkpoints 2 and 3 are no longer in the store"
     assert sorted(last.output()["key"]) == list(range(KEYS))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_any_file_of_any_operator_counts(which: int) -> None:
+    env = job()
+    lab = dead(env, checkpoints=3)
+    directory = metadata_of(lab, 3).removesuffix("_metadata")
+    files = [path for path in lab.look.files.paths() if path.startswith(directory) and not path.endswith("_metadata")]
+    assert len(files) == 2, "of the sums, and of the source"
+    lab.faults.lose(files[which])
+    again = Lab(env, after=lab, recover=True)
+    again.run_until(record="CheckpointRestored")
+    assert restored(again) == [2]
 
 
 def test_it_never_falls_back_behind_published_rows() -> None:

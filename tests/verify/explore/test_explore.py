@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -295,6 +296,45 @@ def test_an_exploration_is_complete_only_if_every_search_is() -> None:
     for searches in ([*found.searches, *stopped.searches], [*stopped.searches, *found.searches], []):
         found.searches = searches
         assert not found.complete
+
+
+def test_the_figures_of_several_searches() -> None:
+    """Each search has its own kind, ends and machines; sums, the deepest and every reason to stop are of all."""
+    found = explore(collects(), [], checkpoints=0, kinds=("lose", "kill", "repeat"), most_states=200)
+    table = found.to_pandas()
+    assert list(table["fault"]) == ["lose", "kill", "repeat"]
+    assert [*table["depth"]] == [each.depth for each in found.searches]
+    deep, shallow = replace(found.searches[0], depth=90, seconds=4.0), replace(found.searches[1], depth=7, seconds=2.0)
+    complete = replace(found.searches[2], stopped_by="", complete=True, ends=3, states=5, transitions=8, depth=50)
+    for searches in ([deep, shallow, complete], [shallow, complete, deep]):
+        found.searches = searches
+        table = found.to_pandas()
+        assert (found.states, found.transitions) == (table["states"].sum(), table["transitions"].sum())
+        assert (found.depth, found.seconds) == (90, sum(each.seconds for each in searches))
+        assert table["ends"].tolist() == [each.ends for each in searches]
+        machines = found.machines.groupby("fault", sort=False)["machine"].agg(list).to_dict()
+        assert machines == {each.kind: list(each.machines) for each in searches}
+        for each in searches:
+            own = found.machines.query("fault == @each.kind").set_index("machine")
+            assert dict(zip(own.index, zip(own["states"], own["steps"], strict=True), strict=True)) == each.machines
+        assert repr(found).endswith("stopped by most_states=200)")
+
+
+def test_each_of_several_properties_has_its_own_verdict() -> None:
+    seen = [
+        sometimes(f"{number} rows", lambda found, number=number: len(found.output()) == number) for number in (0, 1)
+    ]
+    never = sometimes("never", lambda found: False)
+    found = explore(collects(), [*seen, never], faults=0, checkpoints=0)
+    assert list(found.witnesses) == ["0 rows", "1 rows"]
+    assert [each.is_broken for each in found.witnesses.values()] == [False, False]
+    for each in seen:
+        witness = found.witnesses[each.name]
+        assert witness.judged is each
+        assert witness.holds_in(witness.lab())
+    assert found.complete
+    assert not found.holds, "one of three was never seen"
+    assert explore(collects(), seen, faults=0, checkpoints=0).holds
 
 
 @pytest.mark.parametrize(("looks", "searches"), [(0, 1), (30, 1), (57, 2), (70, 2)])
