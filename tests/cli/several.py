@@ -19,6 +19,7 @@ import kit
 from kit.cli.commands import Table
 from kit.cli.editing import app
 from tests.flink_data import value_cases, values
+from tests.stored_parts import Part, store
 
 STORED = Path(__file__).with_suffix(".txt")
 VERSION = value_cases()[-1][0]
@@ -28,11 +29,14 @@ COMPARED = (("rocksdb-incremental", "rocksdb-incremental-rescaled"), ("savepoint
 MOST_ROWS = 12
 """Of longer outputs, the ends and a checksum are stored."""
 
-Part = tuple[str, list[str]]
 
-
-def parts(folder: Path) -> Iterator[Part]:
+def parts() -> Iterator[Part]:
     """Each command with what it prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _printed(Path(folder))
+
+
+def _printed(folder: Path) -> Iterator[Part]:
     job = _job(folder)
     for arguments in (["ls"], ["size"], ["size", "--incremental"], ["orphans"]):
         yield _ran(folder, arguments[0], job, *arguments[1:], "--json")
@@ -111,11 +115,5 @@ def _digest(lines: list[str]) -> str:
     return f"{len(lines)} lines, {zlib.crc32(chr(10).join(lines).encode()):08x}, {ends[0]} to {ends[1]}"
 
 
-def written() -> str:
-    """Everything as it is stored."""
-    with tempfile.TemporaryDirectory() as folder:
-        return "\n".join("\n".join([f"# {title}", *lines, ""]) for title, lines in parts(Path(folder)))
-
-
 if __name__ == "__main__":
-    STORED.write_text(written(), encoding="utf-8")
+    store(STORED, parts())

@@ -115,7 +115,7 @@ def _children(owner: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _is_once(node: ast.AST, function: ast.FunctionDef, known: dict[str, object]) -> bool:
-    if not isinstance(node, ast.expr | ast.stmt) or isinstance(node, ast.Starred | ast.Slice):
+    if not isinstance(node, ast.expr | ast.stmt) or isinstance(node, ast.Starred | ast.Slice | ast.FormattedValue):
         return False
     return len(Fragment(ast.unparse(node), known).places(function)) == 1
 

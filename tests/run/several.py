@@ -27,12 +27,11 @@ from kit.run.redistribution import redistribution, restores_table
 from kit.run.run import run_of
 from kit.run.stage import stage_for
 from tests.several_run import moments
+from tests.stored_parts import Part, store
 
 STORED = Path(__file__).with_suffix(".txt")
 SHOWN = ("6 and 7 are pending", "the job stops")
 """The moments at which everything is read."""
-
-Part = tuple[str, list[str]]
 
 
 def parts() -> Iterator[Part]:
@@ -131,10 +130,5 @@ def _rows(table: pd.DataFrame | pd.Series[Any]) -> list[str]:
     return [line.rstrip(",") for line in table.to_csv().splitlines()]
 
 
-def written() -> str:
-    """Everything as it is stored."""
-    return "\n".join("\n".join([f"# {title}", *lines, ""]) for title, lines in parts())
-
-
 if __name__ == "__main__":
-    STORED.write_text(written(), encoding="utf-8")
+    store(STORED, parts())
