@@ -20,9 +20,8 @@ from kit.run.checkpoint_log import CheckpointLog
 from kit.run.checkpoint_path import legend_of
 from kit.run.checkpoint_words import how_it_went, slow_phases, spans_of_task
 from kit.run.journeys import Journeys, journeys
-from kit.run.moments.moment import moment_at
 from kit.run.over_time import over_time_of
-from kit.run.reading import Reading
+from kit.run.reading import moment_at, reading_of
 from kit.run.redistribution import redistribution, restores_table
 from kit.run.run import run_of
 from kit.run.stage import stage_for
@@ -38,7 +37,7 @@ def parts() -> Iterator[Part]:
     """Each part with its lines."""
     for moment, lab, _ in moments():
         if moment in SHOWN:
-            found, log = journeys(lab), CheckpointLog(Reading(run_of(lab)))
+            found, log = journeys(lab), CheckpointLog(reading_of(lab))
             read = [*_overview(lab), *_checkpoints(lab, found), _lives(log), _barriers(lab), *_travels(found)]
             yield from ((f"{moment}: {title}", lines) for title, lines in read)
     yield "the end: captions", list(_captions(lab))
@@ -89,7 +88,7 @@ def _lives(log: CheckpointLog) -> Part:
 
 
 def _barriers(lab: Lab) -> Part:
-    log = BarrierLog(Reading(run_of(lab)))
+    log = BarrierLog(reading_of(lab))
     lines = [f"{task}: {each.first_ms}-{each.released_ms}" for task, each in log.tasks.items()]
     for number, each in log.paths.items():
         lines.append(f"{number}: {each.made_ms} {each.sent_ms} {each.taken_ms} {each.blocks} {len(each.overtaken)}")
