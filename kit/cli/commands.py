@@ -185,20 +185,29 @@ def _frames(checkpoint: Checkpoint, table: Table | None) -> dict[str, Any]:
     return {table.value: getattr(checkpoint, table.value.replace("-", "_"))}
 
 
-@app.command(epilog="Example: kit state /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f word-count total --limit 5")
+@app.command(epilog="Example: kit state /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f word-count total --key hello")
 def state(
     path: Path,
     operator: OperatorName,
     name: Annotated[str, typer.Argument(help="The state's name.")],
+    key: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only this key: 42, UA, 2026-01-31; a key of several fields as JSON, '[\"UA\", 7]'."),
+    ] = None,
     key_group: Annotated[Optional[list[int]], typer.Option(help="Read this key group only (repeatable).")] = None,  # noqa: UP045
     limit: Limit = 20,
     as_lines: Json = False,
     parquet: Parquet = None,
     follow: Follow = False,
 ) -> None:
-    """Print the values of a state. --json and --parquet write all rows of the chosen key groups."""
+    """Print the values of a state. --json and --parquet write all rows of the key or the chosen key groups.
+
+    With --key, only the key group of the key is read, unless only a Java class knows how such keys are hashed.
+    """
     with errors():
-        found = open_checkpoint(path, follow=follow).state(operator, name, key_groups=key_group or None)
+        checkpoint = open_checkpoint(path, follow=follow)
+        wanted = None if key is None else checkpoint.key_from_text(operator, name, key)
+        found = checkpoint.state(operator, name, key=wanted, key_groups=key_group or None)
         if not for_programs(found, parquet, as_lines=as_lines):
             _print_rows(found, f"{operator}, {name}: {found.num_rows:,} rows", limit)
 

@@ -231,6 +231,17 @@ def test_one_key_group_can_be_read_alone(tmp_path: Path) -> None:
     assert {row["key_group"] for row in rows(out)} == {group}
 
 
+def test_one_key_is_printed_and_a_text_that_is_none_is_refused(tmp_path: Path) -> None:
+    folder = longs(tmp_path, np.arange(50), 8)
+    code, out, _ = ran("state", folder, "sums", "total", "--key", "42", "--json")
+    assert (code, [(row["key"], row["value"]) for row in rows(out)]) == (0, [(42, -42)])
+    code, out, _ = ran("state", folder, "sums", "total", "--key", "50", "--json")
+    assert (code, rows(out)) == (0, [])
+    code, _, error = ran("state", folder, "sums", "total", "--key", "x")
+    assert code == 2
+    assert "'x' is no key of type Long" in error
+
+
 def test_it_runs_as_a_module_and_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     folder = longs(tmp_path, np.arange(20_000))
     command = f"{sys.executable} -m kit state {folder} sums total --json | head -1"

@@ -61,6 +61,14 @@ def test_pages_go_on_and_back(sums: CheckpointBrowser) -> None:
     assert {"3"} < {row[0] for row in only if row} <= {"3", "5", "6"}
 
 
+def test_a_key_is_found_with_one_request(sums: CheckpointBrowser) -> None:
+    asked = {"ask": "values", "operator": "sums", "state": "total", "key": " 2999 "}
+    html = sums.answer(asked)
+    assert [row[1:] for row in rows(html) if row] == [["2999", "-2999"]]
+    assert "More" not in html
+    assert [row for row in rows(sums.answer({**asked, "key": "3000"})) if row] == []
+
+
 def test_it_checks_compares_and_accounts(sums: CheckpointBrowser, tmp_path: Path) -> None:
     check = sums.checkpoint.check(sums.checkpoint, 4, max_parallelism=64)
     assert check.verdict in seen(sums.answer({"ask": "check", "parallelism": "4", "max_parallelism": "64"}))
@@ -76,6 +84,7 @@ def test_it_checks_compares_and_accounts(sums: CheckpointBrowser, tmp_path: Path
         ({"ask": "diff", "path": "/nowhere"}, "'/nowhere'"),
         ({"ask": "check", "parallelism": "0"}, "0"),
         ({"ask": "values", "operator": "sums", "state": "total", "key_groups": "x-3"}, "'x-3' is no key group"),
+        ({"ask": "values", "operator": "sums", "state": "total", "key": "<b>"}, "'<b>' is no key of type Long"),
         ({"ask": "values", "operator": "<b>", "state": "total"}, "there is no operator '<b>'; there are sums"),
         ({"ask": "values", "operator": "sums", "state": "total", "at": "-4.x"}, "-4.x"),
         ({"ask": "everything"}, "'everything' cannot be asked"),

@@ -15,7 +15,7 @@ from kit.advice import ParallelismPlan
 from kit.core.arguments.checks import flag_given
 from kit.core.display import display
 from kit.core.metadata import CheckpointMetadata, MetadataVersion
-from kit.core.state.errors import StateError
+from kit.core.state.errors import CheckpointError, StateError
 from kit.core.state.handles import KeyGroupRange
 from kit.core.state.operator_state import OperatorState
 from kit.files.storage import StateFiles
@@ -30,6 +30,7 @@ from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo
 from kit.snapshots.checkpoints.located import groups_of, keyed_bytes, list_names, located
 from kit.snapshots.checkpoints.naming import errors_about, label, operator_named, with_uids
+from kit.snapshots.checkpoints.one_key import KeyType, OneKey, key_from_text
 from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.checkpoints.state_parts import StateParts
@@ -42,21 +43,10 @@ from kit.snapshots.serializers.types import Type
 from kit.snapshots.surgery.drafts import Origin
 from kit.snapshots.surgery.edit import Edit
 from kit.stream.api import StreamEnvironment
-from kit.stream.backend.keys.key_hashing import assign_to_key_group
 from kit.stream.graph.job_graph import JobGraph
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_HASHED: dict[str, tuple[type, pa.DataType]] = {
-    "Integer": (int, pa.int32()),
-    "Long": (int, pa.int64()),
-    "String": (str, pa.string()),
-    "int32": (int, pa.int32()),
-    "int64": (int, pa.int64()),
-    "string": (str, pa.string()),
-}
-"""Types of keys that Flink and the kit hash in the same way: those of Python and Arrow."""
 
 
 def open_checkpoint(
@@ -215,8 +205,10 @@ class Checkpoint:
 
     # --- values -------------------------------------------------------------------------------------------------------
 
-    def state(self, operator: str, name: str, *, key_groups: Collection[int] | None = None) -> pa.Table:
-        """Return the values of a state, over all subtasks, or of some key groups only.
+    def state(
+        self, operator: str, name: str, *, key: Any = None, key_groups: Collection[int] | None = None
+    ) -> pa.Table:
+        """Return the values of a state, over all subtasks, or of one key or some key groups only.
 
         Keyed state has the columns key_group, key, then namespace, map_key, last_access where it has them, and value;
         timers key_group, key, namespace, time_ms. A list in operator state has subtask, entry, value; a broadcast map
@@ -225,15 +217,24 @@ class Checkpoint:
         Args:
             operator: its uid, its name, or its id in hexadecimal.
             name: the state's.
+            key: the key whose rows to return, in the type of the state's keys; of several fields a tuple, or a dict
+                with their names. Only its key group is read, if its hash is known here.
             key_groups: those to read; all if omitted. They do not apply to operator state.
 
         Raises:
             KeyError: there is no such operator or state; the error lists those that exist.
-            CheckpointError: the state is damaged, a file is missing, or the values are not decoded here.
+            CheckpointError: the state is damaged, a file is missing, the values are not decoded here, or the key is of
+                another type.
         """
         found = self._operator(operator)
         if not isinstance(name, str):
             raise TypeError(f"name is {name!r}, but must be the name of a state of operator {operator!r}")
+        if key is not None:
+            one = OneKey(key, self._key_type(found, name))
+            group = one.key_group(found.max_parallelism)
+            is_wanted = group is None or key_groups is None or group in key_groups
+            groups = key_groups if group is None else ([group] if is_wanted else [])
+            return one.rows_of(self.state(operator, name, key_groups=groups))
         with errors_about(found, name):
             table = self._keyed_table(found, name, key_groups)
             table = self._operator_table(found, name) if table is None else table
@@ -267,6 +268,7 @@ class Checkpoint:
         *,
         at: pages.Place = pages.START,
         query: str = "",
+        key: Any = None,
         key_groups: Collection[int] | None = None,
         rows: int = pages.ROWS,
         most_read: int = pages.MOST_READ,
@@ -278,6 +280,7 @@ class Checkpoint:
             name: the state's.
             at: where the page begins: `next` of the page before.
             query: the text that a column of the row must contain, whatever its case; all rows if empty.
+            key: the key whose rows to return. Only its key group is read, if its hash is known here.
             key_groups: those to read; all if omitted. They do not apply to operator state.
             rows: the most rows on the page.
             most_read: the most key groups and subtasks to read. With these the page ends, and `next` says where to
@@ -289,6 +292,9 @@ class Checkpoint:
         kinds = [kind for kind, infos in self._parts.known_infos(found) if name in _names(infos)]
         if not kinds:
             raise self._no_state(found, name)
+        one = None if key is None else OneKey(key, self._key_type(found, name))
+        if one is not None and (group := one.key_group(found.max_parallelism)) is not None:
+            key_groups = [group] if key_groups is None or group in key_groups else []
         units: list[pages.Unit] = []
         for subtask, state in sorted(found.subtask_states.items()):
             if kinds[0] == "operator":
@@ -297,10 +303,12 @@ class Checkpoint:
                 own = groups_of(state)
                 units += [pages.Unit(subtask, group) for group in own if key_groups is None or group in key_groups]
         with errors_about(found, name):
-            return pages.page_of(units, lambda unit: self._read(found, name, unit), at, rows, query, most_read)
+            return pages.page_of(units, lambda unit: self._read(found, name, unit, one), at, rows, query, most_read)
 
-    def _read(self, operator: OperatorState, name: str, unit: pages.Unit) -> Iterator[pa.Table] | None:
-        """Return the rows of a unit, None if it has none."""
+    def _read(
+        self, operator: OperatorState, name: str, unit: pages.Unit, key: OneKey | None
+    ) -> Iterator[pa.Table] | None:
+        """Return the rows of a unit, those of one key if it is given; None if it has none."""
         subtask, group = unit
         if group is None:
             return self._operator_tables(operator, name, (subtask,))
@@ -311,7 +319,8 @@ class Checkpoint:
         ]
         if not with_rows:
             return None
-        return (table for part in with_rows for table in _by_group(part, name, (group,)))
+        tables = (table for part in with_rows for table in _by_group(part, name, (group,)))
+        return tables if key is None else map(key.rows_of, tables)
 
     def keyed_bytes(self, operator: str) -> dict[KeyGroupRange, int]:
         """Return the bytes of keyed state of each subtask of an operator, by its range of key groups, in order.
@@ -343,20 +352,38 @@ class Checkpoint:
         return dict(counted)
 
     def key_group_of(self, operator: str, name: str, key: Any) -> int | None:
-        """Return the key group of a key of a state, and None if the kit does not know how its keys are hashed.
+        """Return the key group of a key of a state.
 
-        Raises KeyError if there is no such operator.
+        None if the key is not of the type of the state's keys, or only a user's class knows how these are hashed.
+        Raises KeyError if there is no such operator or state.
         """
         found = self._operator(operator)
-        types = {info.key for info in self._parts.infos(found, keyed=True) if info.name == name}
-        if len(types) != 1 or not types <= _HASHED.keys() or type(key) is not _HASHED[min(types)][0]:
+        try:
+            return OneKey(key, self._key_type(found, name)).key_group(found.max_parallelism)
+        except CheckpointError:
             return None
-        return assign_to_key_group(key, found.max_parallelism, _HASHED[min(types)][1])
+
+    def key_from_text(self, operator: str, name: str, text: str) -> Any:
+        """Return the key that a text means for a state: the text of a string, ISO 8601 for times, or JSON.
+
+        A key of several fields is a list of their values, or an object with their names. Raises KeyError as `state`
+        does, CheckpointError for a text that is no key of the state's type.
+        """
+        return key_from_text(text, self._key_type(self._operator(operator), name))
+
+    def _key_type(self, operator: OperatorState, name: str) -> KeyType:
+        """Return the type of a state's keys, from the first subtask that has the state."""
+        for info in self._parts.infos(operator, keyed=True):
+            if info.name == name and "key" in info.types:
+                return info.types["key"]
+        if name in _names(self._parts.infos(operator)):
+            raise KeyError(f"{name!r} is operator state, which has no keys: read it without a key")
+        raise self._no_state(operator, name)
 
     def _keyed_table(self, operator: OperatorState, name: str, groups: Collection[int] | None) -> pa.Table | None:
         rows: Rows | None = None
         tables: list[pa.Table] = []
-        for _, part in self._parts.keyed(operator):
+        for _, part in self._parts.keyed(operator, _with_groups(operator, groups)):
             wanted = part.groups() if groups is None else groups
             if isinstance(part, OwnPart):
                 tables += [table for _, table in part.tables(name, wanted)]

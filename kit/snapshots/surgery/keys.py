@@ -26,7 +26,7 @@ class KeyDeletion:
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
-        self._wanted = set() if callable(keys) else {_plain(each) for each in keys}
+        self._wanted = set() if callable(keys) else {plain_key(each) for each in keys}
         self._rows: dict[tuple[str, int], int] = {}
 
     @property
@@ -60,7 +60,7 @@ class KeyDeletion:
     def _marks(self, there: pa.Array) -> list[Any]:
         """Return for each key whether it is deleted."""
         if not callable(self._keys):
-            return [_plain(each) in self._wanted for each in python_values(there)]
+            return [plain_key(each) in self._wanted for each in python_values(there)]
         marks = self._keys(there)
         return marks.to_pylist() if isinstance(marks, pa.Array | pa.ChunkedArray) else list(marks)
 
@@ -74,15 +74,15 @@ def check_keys(keys: Keys, type_: Type, operator: str) -> None:
             (found,) = python_values(column(type_, [key]))
         except CheckpointError:
             found = None
-        if key is None or isinstance(key, bool) != isinstance(found, bool) or _plain(found) != _plain(key):
+        if key is None or isinstance(key, bool) != isinstance(found, bool) or plain_key(found) != plain_key(key):
             raise CheckpointError(
                 f"the key {key!r} is a {type(key).__name__}, but the keys of {operator!r} are of type {type_.name}, so "
                 "no row has it: give a key of that type"
             )
 
 
-def _plain(key: Any) -> Any:
+def plain_key(key: Any) -> Any:
     """Return a key that can be compared: a dict as the tuple of its values."""
     if isinstance(key, dict):
-        return tuple(_plain(each) for each in key.values())
-    return tuple(map(_plain, key)) if isinstance(key, list | tuple) else key
+        return tuple(plain_key(each) for each in key.values())
+    return tuple(map(plain_key, key)) if isinstance(key, list | tuple) else key

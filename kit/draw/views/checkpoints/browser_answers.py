@@ -24,7 +24,7 @@ HELP = {
     "storage": "Whose bytes are they? All keyed state is read.",
 }
 FIELDS: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "values": (("query", "Search", "search"), ("key_groups", "Key groups", "text")),
+    "values": (("query", "Search", "search"), ("key", "Key", "search"), ("key_groups", "Key groups", "text")),
     "check": (
         ("parallelism", "Parallelism", "number"),
         ("max_parallelism", "Max parallelism", "number"),
@@ -36,7 +36,7 @@ FIELDS: dict[str, tuple[tuple[str, str, str], ...]] = {
 }
 """The fields of each form: name, label, type."""
 BUTTONS = {"check": "Check", "diff": "Compare", "storage": "Count the bytes of every state"}
-HINTS = {"key_groups": "all, or 0-15, 40"}
+HINTS = {"key_groups": "all, or 0-15, 40", "key": "any; as text or JSON"}
 
 
 def form(ask: str, *, is_live: bool = True, **fixed: str) -> str:
@@ -93,8 +93,10 @@ def _values(checkpoint: Checkpoint, request: Mapping[str, str]) -> str:
     """Return the page at the last of the places in `at`, which are those of all pages up to it."""
     trail = [_place(each) for each in request.get("at", "").split(",") if each] or [START]
     groups = parsed_key_groups(request.get("key_groups", ""))
+    operator, state, text = request["operator"], request["state"], request.get("key", "").strip()
+    key = checkpoint.key_from_text(operator, state, text) if text else None
     query = request.get("query", "")
-    page = checkpoint.page(request["operator"], request["state"], at=trail[-1], query=query, key_groups=groups)
+    page = checkpoint.page(operator, state, at=trail[-1], query=query, key=key, key_groups=groups)
     return _page_html(page, trail, is_live=True)
 
 
