@@ -12,23 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kit.core.arrow_kinds import Family, kind_of
+
 if TYPE_CHECKING:
     import pandas as pd
-
-_NULLABLE = {
-    pa.int8(): "Int8",
-    pa.int16(): "Int16",
-    pa.int32(): "Int32",
-    pa.int64(): "Int64",
-    pa.uint8(): "UInt8",
-    pa.uint16(): "UInt16",
-    pa.uint32(): "UInt32",
-    pa.uint64(): "UInt64",
-    pa.float32(): "Float32",
-    pa.float64(): "Float64",
-    pa.bool_(): "boolean",
-}
-"""The nullable types of pandas."""
 
 
 def output_frame(rows: pa.Table) -> pd.DataFrame:
@@ -47,8 +34,8 @@ def _as_it_is(column: pa.ChunkedArray) -> pd.Series:
     """Return a column in a type of pandas that can hold all its values."""
     import pandas as pd
 
-    name = _NULLABLE.get(column.type)
-    if name is None:
+    name = kind_of(column.type).pandas
+    if not name:
         return pd.Series(pd.arrays.ArrowExtensionArray(column))
     return pd.Series(pd.array([], dtype=name).dtype.__from_arrow__(column))
 
@@ -60,16 +47,15 @@ def _is_changed(array: pa.Array) -> bool:
 
 
 def _changes_itself(array: pa.Array) -> bool:
-    kind = array.type
-    if kind in _NULLABLE or pa.types.is_float16(kind):
+    kind = kind_of(array.type)
+    if kind.family in (Family.INTEGER, Family.FLOAT, Family.BOOL):
         return bool(array.null_count)
-    return pa.types.is_time64(kind) and _has_nanoseconds(kind)
+    return kind.family is Family.TIME and _has_nanoseconds(array.type)
 
 
 def _has_nanoseconds(kind: pa.DataType) -> bool:
     """Return True for times with nanoseconds, of which `datetime` has no values."""
-    is_time = pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind)
-    return is_time and kind.unit == "ns"
+    return kind_of(kind).family in (Family.TIMESTAMP, Family.DURATION, Family.TIME) and kind.unit == "ns"
 
 
 def _with_parts(array: pa.Array) -> Iterator[pa.Array]:
@@ -84,14 +70,5 @@ def _with_parts(array: pa.Array) -> Iterator[pa.Array]:
     elif pa.types.is_map(kind):
         yield from _with_parts(array.keys)
         yield from _with_parts(array.items)
-    elif any(is_list(kind) for is_list in _LISTS):
+    elif kind_of(kind).family is Family.LIST:
         yield from _with_parts(array.flatten())
-
-
-_LISTS = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-)

@@ -5,10 +5,9 @@ The snapshots are those that `Types.LONG`, `Types.STRING` and so on have; a job 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pyarrow as pa
 
+from kit.core.arrow_kinds import kind_of
 from kit.core.metadata.primitives import DataOutput
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.serializers.reading import Reader
@@ -17,30 +16,8 @@ from kit.snapshots.serializers.types import Type
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 SIMPLE_VERSION = COMPOSITE_VERSION = 3
-_SIMPLE = {
-    pa.int64(): "LongSerializer$LongSerializerSnapshot",
-    pa.int32(): "IntSerializer$IntSerializerSnapshot",
-    pa.int16(): "ShortSerializer$ShortSerializerSnapshot",
-    pa.int8(): "ByteSerializer$ByteSerializerSnapshot",
-    pa.float64(): "DoubleSerializer$DoubleSerializerSnapshot",
-    pa.float32(): "FloatSerializer$FloatSerializerSnapshot",
-    pa.bool_(): "BooleanSerializer$BooleanSerializerSnapshot",
-    pa.string(): "StringSerializer$StringSerializerSnapshot",
-    pa.binary(): "array.BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot",
-    pa.date32(): "LocalDateSerializer$LocalDateSerializerSnapshot",
-}
-_OF_A_KIND: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
-    (pa.types.is_large_string, "StringSerializer$StringSerializerSnapshot"),
-    (pa.types.is_large_binary, "array.BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot"),
-    (pa.types.is_decimal, "BigDecSerializer$BigDecSerializerSnapshot"),
-    (pa.types.is_time, "LocalTimeSerializer$LocalTimeSerializerSnapshot"),
-    (
-        lambda arrow: pa.types.is_timestamp(arrow) and arrow.tz is None,
-        "LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot",
-    ),
-    (pa.types.is_timestamp, "InstantSerializer$InstantSerializerSnapshot"),
-)
-"""Serializers of types with a parameter, such as a unit. The first that fits counts."""
+_SHORT = "int64, int32, int16, int8, double, float, bool, string, binary, date32[day], decimal, time, timestamp"
+"""The types with a serializer (`ArrowKind.flink`), for messages."""
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 ROW_VERSION, TUPLE_VERSION, MOST_TUPLE_FIELDS = 4, 2, 25
 VOID_NAMESPACE = "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
@@ -60,17 +37,17 @@ def snapshot_of(arrow: pa.DataType, *, is_key: bool = False) -> bytes:
         outer = DataOutput()
         outer.utf(f"org.apache.flink.api.java.tuple.Tuple{len(nested)}")
         return _snapshot(f"{RUNTIME}TupleSerializerSnapshot", nested, TUPLE_VERSION, bytes(outer))
-    if not is_key and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow)):
+    if not is_key and kind_of(arrow).python is list:
         return list_of(snapshot_of(arrow.value_type))
     if not is_key and pa.types.is_map(arrow):
         return map_of(snapshot_of(arrow.key_type), snapshot_of(arrow.item_type))
-    found = _SIMPLE.get(arrow) or next((name for fits, name in _OF_A_KIND if fits(arrow)), None)
-    if found is not None:
-        return _snapshot(BASE + found)
-    known = ", ".join(map(str, _SIMPLE))
+    if found := kind_of(arrow).flink:
+        if found == "LocalDateTime" and arrow.tz is not None:
+            found = "Instant"
+        return _snapshot(f"{BASE}{found}Serializer${found.rpartition('.')[2]}SerializerSnapshot")
     raise CheckpointError(
-        f"no serializer is known for a new state of type {arrow}: cast it to one of {known}, decimal, time, timestamp, "
-        f"or a struct{'' if is_key else ', list or map'} of these"
+        f"no serializer is known for a new state of type {arrow}: cast it to one of {_SHORT}, or a "
+        f"struct{'' if is_key else ', list or map'} of these"
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.core.arrow_kinds import kind_of
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.writing import Writer, not_written
@@ -239,7 +240,7 @@ class Sequential(Type):
 
     def as_column(self, array: pa.Array) -> pa.Array:
         """Return lists of elements of this type."""
-        if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        if kind_of(array.type).python is not list:
             return super().as_column(array)
         return pa.ListArray.from_arrays(offsets_of(array), self.parts[0].as_column(array.values))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.core.arrow_kinds import kind_of
 from kit.core.metadata.primitives import DataOutput
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.formats.canonical import Pair
@@ -34,7 +35,7 @@ def declared(name: str, rows: pa.Table) -> tuple[bytes, KeyedState]:
     key, value = snapshot_of(rows[KEY].type, is_key=True), rows[VALUE].type
     if MAP_KEY in rows.column_names:
         kind, stored = MAP, map_of(snapshot_of(rows[MAP_KEY].type), snapshot_of(value))
-    elif pa.types.is_list(value) or pa.types.is_large_list(value):
+    elif kind_of(value).python is list:
         kind, stored = LIST, list_of(snapshot_of(value.value_type))
     else:
         kind, stored = "VALUE", snapshot_of(value)

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.core.arrow_kinds import Family, kind_of
 from kit.stream.operators.spec import SchemaError, column_list
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -63,8 +64,8 @@ def file_schema(schema: pa.Schema, columns: Sequence[str], operator: str) -> pa.
 def _is_named(type: pa.DataType) -> bool:
     """Return True if a value has one short name, which tells it from all others."""
     value = type.value_type if pa.types.is_dictionary(type) else type
-    is_text = pa.types.is_string(value) or pa.types.is_large_string(value)
-    return is_text or pa.types.is_integer(value) or pa.types.is_boolean(value) or pa.types.is_date(value)
+    kind = kind_of(value)
+    return kind.python in (str, int, bool) or kind.family is Family.DATE
 
 
 def by_partition(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:

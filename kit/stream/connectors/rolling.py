@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.core.arguments.allowed import LONGEST_MS, check_allowed, or_none, whole
+from kit.core.arrow_kinds import kind_of
 from kit.core.arrow_size import size_of
 
 HELD_ROWS = 1 << 17
@@ -112,8 +113,7 @@ def _total_of(column: pa.Array) -> int:
 
 
 def _has_length(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
-    return any(test(kind) for test in tests)
+    return kind_of(kind).python in (str, bytes)
 
 
 def _width_of(kind: pa.DataType) -> int:

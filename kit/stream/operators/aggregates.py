@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.core.arrow_kinds import Family, kind_of
 from kit.core.state.errors import StateOverflowError
 from kit.stream.backend.keys.slot_index import FEW_ROWS
 from kit.stream.backend.states.descriptors import ReducingStateDescriptor, has_order
@@ -84,31 +85,38 @@ def avg(column: str) -> Aggregate:
 
 def _sum_type(found: pa.DataType) -> pa.DataType | None:
     found = stored_type(found)
-    if pa.types.is_integer(found):
-        return found if pa.types.is_uint64(found) else pa.int64()
-    if pa.types.is_floating(found):
-        return pa.float64()
-    if pa.types.is_decimal(found):
-        return _decimal(found, found.precision + 10, found.scale)
-    return found if pa.types.is_duration(found) else None
+    match kind_of(found).family:
+        case Family.INTEGER:
+            return found if found.equals(pa.uint64()) else pa.int64()
+        case Family.FLOAT:
+            return pa.float64()
+        case Family.DECIMAL:
+            return _decimal(found, found.precision + 10, found.scale)
+        case Family.DURATION:
+            return found
+    return None
 
 
 def _total_type(found: pa.DataType) -> pa.DataType | None:
     """Return the type in which the sum of a mean is kept."""
     total = _sum_type(found)
-    if total is None or pa.types.is_duration(total):
+    if total is None or kind_of(total).family is Family.DURATION:
         return None
     return pa.decimal128(38, 0) if pa.types.is_uint64(total) else total
 
 
 def _mean_type(found: pa.DataType) -> pa.DataType:
     found = stored_type(found)
-    return _decimal(found, found.precision + 4, found.scale + 4) if pa.types.is_decimal(found) else pa.float64()
+    return (
+        _decimal(found, found.precision + 4, found.scale + 4)
+        if kind_of(found).family is Family.DECIMAL
+        else pa.float64()
+    )
 
 
 def _order_type(found: pa.DataType) -> pa.DataType | None:
     found = stored_type(found)
-    if pa.types.is_decimal(found):
+    if kind_of(found).family is Family.DECIMAL:
         return _decimal(found, found.precision, found.scale)
     return found if has_order(found) else None
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.stream.backend.keys.key_columns import is_text_or_bytes
+from kit.core.arrow_kinds import kind_of
 from kit.stream.backend.types.arrow_types import type_in_rows
 from kit.stream.backend.types.exact_values import InexactError, exact_array, types_of
 from kit.stream.operators.spec import UserFunctionError, batch_of, column_list, function_name, shorten
@@ -248,7 +248,7 @@ def spelled(type: pa.DataType) -> str:
     """Return a type in the notation of Python: `pa.int64()`; `...` for an unknown one."""
     if type in _SPELLED:
         return _SPELLED[type]
-    if pa.types.is_integer(type) or is_text_or_bytes(type):
+    if kind_of(type).python in (int, str, bytes):
         return f"pa.{type}()"
     if pa.types.is_timestamp(type):
         return f"pa.timestamp({json.dumps(type.unit)}" + (f", {json.dumps(type.tz)})" if type.tz else ")")

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from kit.stream.backend.keys.key_columns import can_be_key
-from kit.stream.backend.keys.key_hashing import KEY_TYPES
+from kit.core.arrow_kinds import can_be_key, no_key
 from kit.stream.backend.types.arrow_types import (
     as_type,
     stored_type,
@@ -184,7 +183,7 @@ def key_type_of(schema: pa.Schema, keys: Sequence[str], operator: str) -> pa.Dat
         raise SchemaError(f"{operator}: a key needs one or more different columns, but these were given: {list(keys)}")
     for each in fields:
         if not can_be_key(each.type):
-            raise SchemaError(f"{operator}: column {each.name!r} is {each.type} and cannot be a key: use {KEY_TYPES}")
+            raise SchemaError(f"{operator}: column {each.name!r}: {no_key(each.type)}")
     return fields[0].type if len(fields) == 1 else pa.struct(fields)
 
 

@@ -54,8 +54,11 @@ DESCRIPTORS: list[tuple[Callable[[], Any], str]] = [
     ),
 ]
 STREAMS: list[tuple[Callable[[DataStream, Path], Any], str]] = [
-    (lambda s, _: s.key_by("half"), "key_by: column 'half' is halffloat and cannot be a key: use integers, floats"),
-    (lambda s, _: s.key_by("n", "every"), "key_by: column 'every' is month_day_nano_interval and cannot be a key"),
+    (
+        lambda s, _: s.key_by("half"),
+        "key_by: column 'half': Arrow type halffloat cannot be a key: use integers",
+    ),
+    (lambda s, _: s.key_by("n", "every"), "key_by: column 'every': Arrow type month_day_nano_interval cannot be a key"),
     (lambda s, _: s.key_by("at").process(KeyedProcessFunction, {"n": pa.int64()}), "cast it to time64('us') before"),
     (lambda s, _: s.map(dict), "map: no function of rows can make column 'either' of dense_union"),
     (

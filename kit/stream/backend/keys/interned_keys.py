@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.core.arrow_kinds import Family, KeyForm, kind_of
 from kit.stream.backend.files.sorting import distinct
-from kit.stream.backend.keys.key_columns import Codes, Column, as_codes, checked, is_text, is_text_or_bytes, one
+from kit.stream.backend.keys.key_columns import Codes, Column, as_codes, checked, one
 from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.backend.keys.key_store import KeyStore, Rows, TextStore, hash_of_text, hashes, key_store
 from kit.stream.backend.keys.slot_index import ABSENT, FEW_ROWS, LookupCache, SlotIndex
@@ -51,13 +52,13 @@ class FrozenKeys:
 
     def decode_one(self, code: int) -> Any:
         """Return the key of one code as a Python value."""
-        if is_text_or_bytes(self._type):
+        if kind_of(self._type).key in (KeyForm.TEXT, KeyForm.BYTES):
             return cast(TextStore, self._store).one(self._rows.item(code))
         return self.decode(np.array([code]))[0].as_py()
 
     def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
         """Return numbers that order the keys: strings by their UTF-8 bytes, structs field by field with nulls last."""
-        if keys is not None and is_text_or_bytes(self._type):
+        if keys is not None and kind_of(self._type).key in (KeyForm.TEXT, KeyForm.BYTES):
             return cast(Codes, pc.rank(keys, options=_DENSE).to_numpy().view(np.int64))
         distinct, inverse = np.unique(codes, return_inverse=True)
         columns = _flat_columns(self.decode(distinct))
@@ -75,7 +76,8 @@ class InternedCodec(FrozenKeys):
         super().__init__(arrow_type, key_store(arrow_type), np.zeros(16, np.int64))
         self.type = arrow_type
         self._what = what
-        self._text = (str if is_text(arrow_type) else bytes) if is_text_or_bytes(arrow_type) else None
+        form = kind_of(arrow_type).key
+        self._text = str if form is KeyForm.TEXT else bytes if form is KeyForm.BYTES else None
         self._by_hash = SlotIndex(1)
         self._uses = np.zeros(16, np.int64)
         self._twins: dict[Hashable, int] = {}
@@ -258,7 +260,7 @@ def _flat_columns(column: pa.Array) -> list[pa.Array]:
     if pa.types.is_struct(column.type):
         present = [column.is_null()] if column.null_count else []
         return [*present, *(leaf for child in column.flatten() for leaf in _flat_columns(child))]
-    if pa.types.is_floating(column.type):
+    if kind_of(column.type).family is Family.FLOAT:
         codes = pa.array(as_codes(column.fill_null(0).to_numpy(zero_copy_only=False)))
         return [pc.if_else(column.is_valid(), codes, pa.scalar(None, pa.int64()))]
     return [sortable(column)]

@@ -16,21 +16,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.core.arrow_kinds import can_be_key, kind_of, no_key
 from kit.core.state.errors import StateTypeError
 from kit.stream.backend.keys.interned_keys import UNKNOWN, InternedCodec
 from kit.stream.backend.keys.key_columns import (
     Codes,
     Column,
     as_codes,
-    can_be_key,
     checked,
     from_codes,
-    is_direct,
     numbers,
     one,
     storage_dtype,
 )
-from kit.stream.backend.keys.key_hashing import KEY_TYPES
 
 __all__ = ["UNKNOWN", "Codes", "Column", "Decoder", "KeyCodec", "codec_for"]
 
@@ -77,11 +75,11 @@ class KeyCodec(Decoder, Protocol):
 
 def codec_for(arrow_type: pa.DataType, what: str = "key") -> KeyCodec:
     """Return the codec for keys of one type. Raises StateTypeError for a type that cannot be a key."""
-    if is_direct(arrow_type):
+    if kind_of(arrow_type).is_number_in_memory:
         return _DirectCodec(arrow_type, what)
     if can_be_key(arrow_type):
         return InternedCodec(arrow_type, what)
-    raise StateTypeError(f"A {what} cannot have Arrow type {arrow_type}: use {KEY_TYPES}")
+    raise StateTypeError(no_key(arrow_type, what))
 
 
 class _DirectCodec:
@@ -93,7 +91,7 @@ class _DirectCodec:
         self.type = arrow_type
         self._what = what
         self._storage = storage_dtype(arrow_type)
-        self._is_int64 = pa.types.is_int64(arrow_type)
+        self._is_int64 = arrow_type.equals(pa.int64())
 
     def encode(self, keys: Column, create: bool) -> Codes:
         if isinstance(keys, np.ndarray):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -26,11 +26,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.core.arrow_kinds import JavaHash, kind_of, no_key
 from kit.core.state.key_groups import check_parallelism, operator_index_for_key_group
 from kit.stream.backend.types import decimals
 from kit.stream.backend.types.repeated_text import as_dictionary
-
-KEY_TYPES = "integers, floats (32 or 64 bits), decimals, bool, string, binary, dates, times, or a struct of these"
 
 _UINT32 = 0xFFFFFFFF
 _FEW_ROWS = 4  # up to this number, one by one is faster than the passes
@@ -75,24 +74,24 @@ def java_hash_code(key: Any, key_type: pa.DataType | None = None) -> int:
         raise ValueError("Assigned key must not be null: a record without a key cannot be given to a key group")
     if key_type is None:
         key_type = infer_key_type(key)
-    if pa.types.is_struct(key_type):
-        return _tuple_hash_code(key, key_type)
-    if _is_string(key_type):
-        return _polynomial(memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"), 0)
-    if _is_binary(key_type):
-        return _polynomial(memoryview(key).cast("b"), 1)
-    if pa.types.is_boolean(key_type):
-        return 1231 if key else 1237
-    if pa.types.is_float64(key_type):
-        return _fold(CANONICAL_NAN[8] if math.isnan(key) else struct.unpack("<q", struct.pack("<d", key))[0])
-    if pa.types.is_float32(key_type):
-        return _as_int(CANONICAL_NAN[4] if math.isnan(key) else struct.unpack("<i", struct.pack("<f", key))[0])
-    if pa.types.is_temporal(key_type) or pa.types.is_decimal(key_type) or pa.types.is_dictionary(key_type):
-        return int(java_hash(pa.array([key], key_type))[0])
-    if pa.types.is_integer(key_type):
-        is_java_int = key_type.bit_width < 32 or key_type.equals(pa.int32())
-        return _as_int(key) if is_java_int else _fold(key)
-    raise _not_a_key_type(key_type)
+    kind = kind_of(key_type)
+    match kind.java_hash:
+        case JavaHash.NUMBER if kind.python is int:
+            is_java_int = kind.width < 32 or key_type.equals(pa.int32())
+            return _as_int(key) if is_java_int else _fold(key)
+        case JavaHash.TEXT:
+            return _polynomial(memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"), 0)
+        case JavaHash.BYTES:
+            return _polynomial(memoryview(key).cast("b"), 1)
+        case JavaHash.BOOL:
+            return 1231 if key else 1237
+        case JavaHash.STRUCT:
+            return _tuple_hash_code(key, key_type)
+        case JavaHash.NUMBER if kind.python is float:
+            return _float_hash_code(key, kind.width)
+        case None:
+            raise TypeError(no_key(key_type))
+    return int(java_hash(pa.array([key], key_type))[0])
 
 
 def assign_to_key_group(key: Any, max_parallelism: int, key_type: pa.DataType | None = None) -> int:
@@ -133,6 +132,12 @@ def _tuple_hash_code(key: Any, key_type: pa.StructType) -> int:
     for value, field in zip(fields, key_type, strict=True):
         result = result * 31 + (0 if value is None else java_hash_code(value, field.type))
     return _as_int(result)
+
+
+def _float_hash_code(key: float, width: int) -> int:
+    if width == 64:
+        return _fold(CANONICAL_NAN[8] if math.isnan(key) else struct.unpack("<q", struct.pack("<d", key))[0])
+    return _as_int(CANONICAL_NAN[4] if math.isnan(key) else struct.unpack("<i", struct.pack("<f", key))[0])
 
 
 def _polynomial(units: memoryview, start: int) -> int:
@@ -183,7 +188,8 @@ def _numbered(keys: pa.Array | npt.NDArray[Any]) -> pa.DictionaryArray | None:
 
 
 def _is_quick_alone(key_type: pa.DataType) -> bool:
-    return pa.types.is_integer(key_type) or _is_binary(key_type)
+    kind = kind_of(key_type)
+    return kind.java_hash is JavaHash.BYTES or (kind.python is int and kind.java_hash is not None)
 
 
 def key_groups_for_hashes(hashes: npt.NDArray[np.int32], max_parallelism: int) -> npt.NDArray[np.uint16]:
@@ -219,25 +225,23 @@ def java_hash(keys: pa.Array | pa.ChunkedArray | npt.NDArray[Any]) -> npt.NDArra
 
 
 def _hash_array(keys: pa.Array) -> npt.NDArray[np.int32]:
-    key_type = keys.type
-    if pa.types.is_dictionary(key_type):
-        if keys.dictionary.null_count:
-            return _hash_array(keys.dictionary_decode())
-        return java_hash(keys.dictionary).take(keys.indices.to_numpy())
-    if isinstance(key_type, pa.BaseExtensionType):
+    if isinstance(keys.type, pa.BaseExtensionType):
         return _hash_array(keys.storage)
-    if pa.types.is_decimal(key_type):
-        return decimals.java_hash(keys)
-    if pa.types.is_struct(key_type):
-        return _hash_tuples(keys)
-    if _is_string(key_type):
-        return _hash_strings(keys)
-    if _is_binary(key_type):
-        data, offsets = bytes_and_offsets(keys, pa.large_binary())
-        return _hash_segments(data.view(np.int8), offsets, 1)
-    if pa.types.is_boolean(key_type):
-        return _hash_numbers(keys.to_numpy(zero_copy_only=False))
-    return _hash_numbers(as_numbers(keys))
+    how = kind_of(keys.type).java_hash
+    if how is None:
+        raise TypeError(no_key(keys.type))
+    return _HASHES[how](keys)
+
+
+def _hash_dictionary(keys: pa.DictionaryArray) -> npt.NDArray[np.int32]:
+    if keys.dictionary.null_count:
+        return _hash_array(keys.dictionary_decode())
+    return java_hash(keys.dictionary).take(keys.indices.to_numpy())
+
+
+def _hash_bytes(keys: pa.Array) -> npt.NDArray[np.int32]:
+    data, offsets = bytes_and_offsets(keys, pa.large_binary())
+    return _hash_segments(data.view(np.int8), offsets, 1)
 
 
 def _hash_tuples(keys: pa.StructArray) -> npt.NDArray[np.int32]:
@@ -333,11 +337,10 @@ def as_numbers(column: pa.Array) -> npt.NDArray[Any]:
 
 @lru_cache(maxsize=256)
 def _dtype_of_numbers(arrow_type: pa.DataType) -> np.dtype[Any]:
-    if pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type):
-        return np.dtype(np.int32 if arrow_type.bit_width == 32 else np.int64)
-    if pa.types.is_integer(arrow_type) or pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type):
-        return np.dtype(arrow_type.to_pandas_dtype())
-    raise _not_a_key_type(arrow_type)
+    kind = kind_of(arrow_type)
+    if kind.java_hash is not JavaHash.NUMBER:
+        raise TypeError(no_key(arrow_type))
+    return np.dtype(f"i{kind.width // 8}" if kind.is_time else arrow_type.to_pandas_dtype())
 
 
 def _murmur_into(source: npt.NDArray[np.uint32], out: npt.NDArray[np.uint32], scratch: npt.NDArray[np.uint32]) -> None:
@@ -369,13 +372,15 @@ def _rotate_left(codes: npt.NDArray[np.uint32], bits: int, scratch: npt.NDArray[
 
 
 def _is_string(arrow_type: pa.DataType) -> bool:
-    return pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type)
+    return kind_of(arrow_type).java_hash is JavaHash.TEXT
 
 
-def _is_binary(arrow_type: pa.DataType) -> bool:
-    fixed = pa.types.is_fixed_size_binary(arrow_type) and not pa.types.is_decimal(arrow_type)
-    return fixed or pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
-
-
-def _not_a_key_type(arrow_type: pa.DataType) -> TypeError:
-    return TypeError(f"Arrow type {arrow_type} cannot be a key: use {KEY_TYPES}")
+_HASHES: dict[JavaHash, Callable[[pa.Array], npt.NDArray[np.int32]]] = {
+    JavaHash.NUMBER: lambda keys: _hash_numbers(as_numbers(keys)),
+    JavaHash.BOOL: lambda keys: _hash_numbers(keys.to_numpy(zero_copy_only=False)),
+    JavaHash.DECIMAL: decimals.java_hash,
+    JavaHash.TEXT: _hash_strings,
+    JavaHash.BYTES: _hash_bytes,
+    JavaHash.STRUCT: _hash_tuples,
+    JavaHash.VALUES: _hash_dictionary,
+}

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.core.arrow_kinds import Family, kind_of
 from kit.stream.backend.keys.key_columns import as_codes
 from kit.stream.backend.types.decimals import sortable
 
@@ -63,7 +64,7 @@ def _numbers(keys: pa.Array) -> Numbers:
             part = _numbers(column)
             numbers = _numbers(pa.array(numbers * (int(part.max(initial=0)) + 1) + part))
         return numbers
-    if pa.types.is_floating(keys.type):  # by their bits, with one NaN, as in states
+    if kind_of(keys.type).family is Family.FLOAT:  # by their bits, with one NaN, as in states
         codes = as_codes(keys.fill_null(0).to_numpy(zero_copy_only=False))
         keys = pa.array(codes, mask=keys.is_null().to_numpy(zero_copy_only=False) if keys.null_count else None)
     return sortable(keys).dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)

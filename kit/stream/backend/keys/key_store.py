@@ -20,12 +20,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.core.arrow_kinds import KeyForm, kind_of, no_key
+from kit.core.state.errors import StateTypeError
 from kit.stream.backend.keys.key_columns import (
     as_codes,
     from_codes,
-    is_direct,
-    is_fixed_bytes,
-    is_text,
     numbers,
     storage_dtype,
 )
@@ -71,11 +70,16 @@ class KeyStore(Protocol):
 
 def key_store(arrow_type: pa.DataType) -> KeyStore:
     """Return the store for keys of a type that can be one."""
-    if pa.types.is_struct(arrow_type):
-        return StructStore(arrow_type)
-    if is_fixed_bytes(arrow_type):
-        return FixedStore(arrow_type)
-    return NumberStore(arrow_type) if is_direct(arrow_type) else TextStore(arrow_type)
+    match kind_of(arrow_type).key:
+        case KeyForm.STRUCT:
+            return StructStore(arrow_type)
+        case KeyForm.FIXED:
+            return FixedStore(arrow_type)
+        case KeyForm.NUMBER:
+            return NumberStore(arrow_type)
+        case KeyForm.TEXT | KeyForm.BYTES:
+            return TextStore(arrow_type)
+    raise StateTypeError(no_key(arrow_type))
 
 
 def hashes(store: KeyStore, parts: Any, rows: int) -> Hashes:
@@ -83,6 +87,10 @@ def hashes(store: KeyStore, parts: Any, rows: int) -> Hashes:
     mixed = np.zeros(rows, np.uint64)
     store.mix(mixed, parts)
     return mixed
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return kind_of(arrow_type).key is KeyForm.TEXT
 
 
 def hash_of_text(data: bytes) -> int:
@@ -107,7 +115,7 @@ class NumberStore:
     def parts(self, keys: pa.Array) -> Rows:
         """Return the codes of keys."""
         if keys.null_count:
-            if pa.types.is_temporal(keys.type):
+            if kind_of(keys.type).is_time:
                 keys = keys.view(pa.int32() if keys.type.bit_width == 32 else pa.int64())
             keys = keys.fill_null(pa.scalar(self._storage.type(0), keys.type))
         return as_codes(numbers(keys))
@@ -142,14 +150,14 @@ class TextStore:
     def __init__(self, arrow_type: pa.DataType) -> None:
         self.size = 0
         self._type = arrow_type
-        self._large = pa.large_string() if is_text(arrow_type) else pa.large_binary()
+        self._large = pa.large_string() if _is_text(arrow_type) else pa.large_binary()
         self._offsets = np.zeros(1, np.int64)
         self._bytes = np.empty(0, np.uint8)
 
     def parts(self, keys: pa.Array) -> pa.Array:
         """Return an array with 64-bit offsets."""
         keys = keys.cast(self._large)
-        return keys.fill_null("" if is_text(self._type) else b"") if keys.null_count else keys
+        return keys.fill_null("" if _is_text(self._type) else b"") if keys.null_count else keys
 
     def mix(self, hashes: Hashes, parts: pa.Array) -> None:
         """Mix in a round for the length, and one for every eight bytes."""
@@ -186,7 +194,7 @@ class TextStore:
     def one(self, stored: int) -> str | bytes:
         """Return the string, or the bytes, of one row."""
         data = self._bytes[self._offsets.item(stored) : self._offsets.item(stored + 1)].tobytes()
-        return data.decode() if is_text(self._type) else data
+        return data.decode() if _is_text(self._type) else data
 
     def value(self, parts: pa.Array, row: int) -> Hashable:
         """Return the key as a Python value."""

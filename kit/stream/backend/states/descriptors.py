@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.core.arrow_kinds import Family, can_be_key, kind_of
 from kit.core.state.errors import StateDescriptorError
-from kit.stream.backend.keys.key_columns import can_be_key
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.backend.types.arrow_types import NO_NANOSECONDS, has_nanosecond_times, stored_type, why_not_in_state
 
@@ -227,8 +227,9 @@ def _check_reduction(descriptor: ReducingStateDescriptor) -> None:
 
 
 def _can_reduce(arrow_type: pa.DataType, word: str) -> bool:
-    number = pa.types.is_integer(arrow_type) or pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type)
-    if number or pa.types.is_duration(arrow_type) or (pa.types.is_decimal(arrow_type) and word == "sum"):
+    kind = kind_of(arrow_type)
+    is_number = kind.python in (int, float) or kind.family is Family.DURATION
+    if is_number or (kind.family is Family.DECIMAL and word == "sum"):
         return True
     return word in {"min", "max"} and has_order(arrow_type)
 

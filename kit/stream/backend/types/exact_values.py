@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kit.core.arrow_kinds import Family, kind_of
+
 Reason = Callable[[Any], str | None]
 """Returns why Arrow would change a value that is not None; None for a value that it keeps."""
 
@@ -92,7 +94,7 @@ def check_exact(values: Sequence[Any], arrow_type: pa.DataType, types: set[type]
     for number, value in enumerate(values):
         if value is not None and (why := reason(value)):
             raise InexactError(why, number)
-    if pa.types.is_temporal(arrow_type) and types & _NUMBERS and types - _NUMBERS - {_NONE}:
+    if kind_of(arrow_type).is_time and types & _NUMBERS and types - _NUMBERS - {_NONE}:
         number = next(number for number, value in enumerate(values) if type(value) in (int, float))
         raise InexactError(f"it is a number without a unit, and the column has {arrow_type}", number)
 
@@ -129,21 +131,12 @@ def _rule(arrow_type: pa.DataType) -> tuple[frozenset[type], Reason | None]:
 
     Of datetimes a column keeps those that have a zone if it has one.
     """
-    if pa.types.is_integer(arrow_type):
-        return frozenset({int, _NONE}), _not_whole
-    if pa.types.is_floating(arrow_type):
-        return frozenset({float, int, _NONE}), _never(bool | np.bool_, "it is a bool, and the column has numbers")
-    if pa.types.is_date(arrow_type):
-        return frozenset({dt.date, _NONE}), _never(dt.datetime, "it is a datetime, and the column has dates")
-    if pa.types.is_time(arrow_type):
-        return frozenset({_NONE}), _has_zone_as_a_time
-    if pa.types.is_timestamp(arrow_type):
+    kind = kind_of(arrow_type)
+    if kind.family is Family.TIMESTAMP:
         return frozenset({dt.datetime, _NONE}), _has_no_zone(arrow_type.tz) if arrow_type.tz else _has_zone
-    if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
-        return frozenset({str, _NONE}), _never(bytes | bytearray | memoryview, "it is bytes, and the column has text")
-    if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
-        return frozenset({bytes, _NONE}), _never(str, "it is text, and the column has bytes")
-    return frozenset(), None
+    if kind.family in (Family.TEXT, Family.BYTES) and kind.python is None:
+        return frozenset(), None
+    return _RULES.get(kind.family, (frozenset(), None))
 
 
 def _have_zones(values: Iterable[dt.datetime | None], zone: str | None) -> bool:
@@ -188,3 +181,20 @@ def _is_a_date(value: Any) -> str | None:
 def _has_zone_as_a_time(value: Any) -> str | None:
     has_zone = isinstance(value, dt.time) and value.tzinfo is not None
     return f"it has a time zone ({value.tzinfo}), and a column of times has none" if has_zone else None
+
+
+_RULES: dict[Family, tuple[frozenset[type], Reason]] = {
+    Family.INTEGER: (frozenset({int, _NONE}), _not_whole),
+    Family.FLOAT: (
+        frozenset({float, int, _NONE}),
+        _never(bool | np.bool_, "it is a bool, and the column has numbers"),
+    ),
+    Family.DATE: (frozenset({dt.date, _NONE}), _never(dt.datetime, "it is a datetime, and the column has dates")),
+    Family.TIME: (frozenset({_NONE}), _has_zone_as_a_time),
+    Family.TEXT: (
+        frozenset({str, _NONE}),
+        _never(bytes | bytearray | memoryview, "it is bytes, and the column has text"),
+    ),
+    Family.BYTES: (frozenset({bytes, _NONE}), _never(str, "it is text, and the column has bytes")),
+}
+"""The rule of each family that has one, but for timestamps, whose rule depends on the zone."""

@@ -18,9 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.core.arrow_kinds import Family, kind_of
 from kit.core.state.errors import StateTypeError
 from kit.stream.backend.files.frozen_array import FrozenArray, Readers
-from kit.stream.backend.keys.key_columns import is_direct, storage_dtype
+from kit.stream.backend.keys.key_columns import storage_dtype
 from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.backend.keys.slot_index import extended
 from kit.stream.backend.picking import column_of, picked
@@ -87,7 +88,7 @@ class NumberColumn:
         self.initial: Any = 0
         self.values = np.empty(0, storage_dtype(arrow_type))
         self.nulls: Mask | None = None
-        self._temporal = pa.types.is_temporal(arrow_type)
+        self._temporal = kind_of(arrow_type).is_time
         self._readers, self._null_readers = Readers(), Readers()
 
     def ensure(self, capacity: int) -> None:
@@ -415,9 +416,10 @@ FieldColumn = NumberColumn | DecimalColumn | ObjectColumn
 
 def _field_column(arrow_type: pa.DataType) -> FieldColumn:
     """Return the column of a field of a struct: structs within it are objects."""
-    if is_direct(arrow_type):
+    kind = kind_of(arrow_type)
+    if kind.is_number_in_memory:
         return NumberColumn(arrow_type)
-    return DecimalColumn(arrow_type) if pa.types.is_decimal(arrow_type) else ObjectColumn(arrow_type)
+    return DecimalColumn(arrow_type) if kind.family is Family.DECIMAL else ObjectColumn(arrow_type)
 
 
 def sorted_items(entries: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
@@ -429,12 +431,13 @@ def numbers_of(values: pa.Array | npt.NDArray[Any]) -> tuple[npt.NDArray[Any], M
     """Return a column as numpy numbers (0 where null), and where it is valid (None: everywhere)."""
     if isinstance(values, np.ndarray):
         return values, None
-    if pa.types.is_temporal(values.type):
-        values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    kind = kind_of(values.type)
+    if kind.is_time:
+        values = values.view(pa.int32() if kind.width == 32 else pa.int64())
     valid = None
     if values.null_count:
         valid = values.is_valid().to_numpy(zero_copy_only=False)
-        values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
+        values = values.fill_null(False if kind.family is Family.BOOL else 0)
     return values.to_numpy(zero_copy_only=False), valid
 
 
@@ -444,7 +447,7 @@ def _as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | N
         values[nulls] = 0  # equal state makes equal bytes, also under nulls
     elif values.dtype != np.bool_:  # numpy and Arrow have the same layout
         return column_of(values, arrow_type)
-    if pa.types.is_temporal(arrow_type):
+    if kind_of(arrow_type).is_time:
         return pa.array(values, mask=nulls).view(arrow_type)
     return pa.array(values, arrow_type, mask=nulls)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kit.core.arrow_kinds import Family, kind_of
 from kit.stream.backend.types.exact_values import InexactError, exact_array
 
 Converter = Callable[[Any], Any]
@@ -26,28 +27,14 @@ class MisfitError(Exception):
 @lru_cache(maxsize=256)
 def converter(arrow_type: pa.DataType) -> Converter:
     """Return a function that converts a value to `arrow_type`, or raises MisfitError. None is not a value."""
-    if pa.types.is_integer(arrow_type):
-        return _integer_converter(arrow_type)
-    if pa.types.is_float64(arrow_type) or pa.types.is_float32(arrow_type):
-        return _float_converter(arrow_type)
-    if pa.types.is_boolean(arrow_type):
-        return _class_converter(arrow_type, bool, np.bool_)
-    if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
-        return _string_converter(arrow_type)
-    if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
-        return _class_converter(arrow_type, bytes, bytearray, memoryview)
-    if pa.types.is_struct(arrow_type):
-        return _struct_converter(arrow_type)
-    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
-        return _list_converter(arrow_type)
-    return _arrow_converter(arrow_type)
+    return _CONVERTERS[kind_of(arrow_type).python](arrow_type)
 
 
 @lru_cache(maxsize=256)
 def key_converter(arrow_type: pa.DataType) -> Converter:
     """Return the same for keys of a map, which must equal themselves to be found again: a NaN does not."""
     convert = converter(arrow_type)
-    if not pa.types.is_floating(arrow_type):
+    if kind_of(arrow_type).family is not Family.FLOAT:
         return convert
 
     def convert_key(value: Any) -> Any:
@@ -80,7 +67,7 @@ def _integer_converter(arrow_type: pa.DataType) -> Converter:
 
 
 def _float_converter(arrow_type: pa.DataType) -> Converter:
-    single = pa.types.is_float32(arrow_type)
+    single = kind_of(arrow_type).width == 32
 
     def convert(value: Any) -> float:
         if type(value) is not float:
@@ -160,3 +147,16 @@ def _arrow_converter(arrow_type: pa.DataType) -> Converter:
             raise _misfit(value, arrow_type) from error
 
     return convert
+
+
+_CONVERTERS: dict[type | None, Callable[[Any], Converter]] = {
+    int: _integer_converter,
+    float: _float_converter,
+    bool: lambda arrow_type: _class_converter(arrow_type, bool, np.bool_),
+    str: _string_converter,
+    bytes: lambda arrow_type: _class_converter(arrow_type, bytes, bytearray, memoryview),
+    dict: _struct_converter,
+    list: _list_converter,
+    None: _arrow_converter,
+}
+"""The converters, by the class of a type's values (`ArrowKind.python`)."""
