@@ -70,8 +70,8 @@ COORDINATOR: tuple[Row, ...] = (
         "stale-epoch-accepted",
         "an acknowledgement of an earlier attempt of the task counts",
         "kit.machines.coordinator.pending_checkpoint:PendingCheckpoint.acknowledge_task",
-        "attempt != self.plan.attempt",
-        "attempt > self.plan.attempt",
+        "attempt != self.plan.attempts.of(task)",
+        "attempt > self.plan.attempts.of(task)",
         ByTest("machines/coordinator/test_pending_checkpoint.py::test_acks_are_told_apart"),
     ),
     (

@@ -5,8 +5,8 @@ step delivers it; on Spark it crosses the control socket. Messages to and from a
 late messages of an earlier attempt can be recognised. Messages between a task and the channel state machine of its slot
 never leave the slot.
 
-A task is named `<vertex>/<subtask>`, for instance `totals/1`; the attempt is the epoch in which it was deployed,
-counted from 1.
+A task is named `<vertex>/<subtask>`, for instance `totals/1`; attempts are counted from 1
+(`kit.core.protocol.attempts`).
 
 Follows Flink's `TaskExecutorGateway`, `CheckpointResponder` and `OperatorEventGateway`.
 """

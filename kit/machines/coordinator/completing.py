@@ -152,7 +152,7 @@ class CheckpointCompletion:
             self._context.emit(
                 NotifyCheckpointComplete(
                     task=task.task,
-                    attempt=checkpoint.plan.attempt,
+                    attempt=checkpoint.plan.attempts.of(task.task),
                     checkpoint_id=checkpoint.checkpoint_id,
                     timestamp_ms=checkpoint.timestamp_ms,
                     last_subsumed_id=last_subsumed_id,

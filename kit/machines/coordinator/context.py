@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.commands import CompleteRequest
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Word
@@ -47,8 +48,8 @@ class CoordinatorContext(Protocol):
         """The host's time of the event being handled, in ms."""
 
     @property
-    def epoch(self) -> int:
-        """The attempt of every task that is deployed now."""
+    def attempts(self) -> Attempts:
+        """The attempts of the tasks that are deployed now."""
 
     def emit(self, word: Word) -> None:
         """Give a command to the host, or a message to a task."""

@@ -244,7 +244,7 @@ class CheckpointLedger:
             self._context.emit(
                 NotifyCheckpointAborted(
                     task=task.task,
-                    attempt=checkpoint.plan.attempt,
+                    attempt=checkpoint.plan.attempts.of(task.task),
                     checkpoint_id=checkpoint.checkpoint_id,
                     timestamp_ms=checkpoint.timestamp_ms,
                     latest_completed_id=latest_id,

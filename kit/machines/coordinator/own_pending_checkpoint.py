@@ -94,7 +94,7 @@ class OwnPendingCheckpoint(PendingCheckpoint):
 
     def acknowledge_task(self, task: str, attempt: int, snapshot: TaskStateSnapshot | None) -> TaskAcknowledgeResult:
         """Let the part record an acknowledgement. Raises PartError for an answer that breaks its contract."""
-        if attempt != self.plan.attempt:
+        if attempt != self.plan.attempts.of(task):
             return TaskAcknowledgeResult.UNKNOWN
         answer = self._part.acknowledge(task, snapshot)
         if answer not in TaskAcknowledgeResult.__members__:

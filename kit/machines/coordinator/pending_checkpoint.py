@@ -148,7 +148,7 @@ class PendingCheckpoint:
         if self.is_disposed:
             repeated = self.failure is None and task in self.acked_tasks
             return TaskAcknowledgeResult.DUPLICATE if repeated else TaskAcknowledgeResult.DISCARDED
-        if attempt != self.plan.attempt:
+        if attempt != self.plan.attempts.of(task):
             return TaskAcknowledgeResult.UNKNOWN
         vertex = self.not_yet_acked_tasks.pop(task, None)
         if vertex is None:

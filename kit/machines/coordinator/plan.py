@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.state.handles import ByteStreamStateHandle, OperatorStateMode
@@ -87,7 +88,7 @@ class OperatorStateBuilder:
 
 @dataclass(slots=True)
 class CheckpointPlan:
-    """The participants of one checkpoint, upstream before downstream. All tasks are of the same `attempt`.
+    """The participants of one checkpoint, upstream before downstream, each in its attempt according to `attempts`.
 
     `fully_finished` names the vertices of which no subtask will ever have state again, each with one of its subtasks.
 
@@ -95,7 +96,7 @@ class CheckpointPlan:
     `tasks_to_commit_to` its `tasksToCommitTo`.
     """
 
-    attempt: int
+    attempts: Attempts
     tasks_to_trigger: Sequence[ExecutionVertex]
     tasks_to_wait_for: Sequence[ExecutionVertex]
     tasks_to_commit_to: Sequence[ExecutionVertex]
@@ -156,7 +157,7 @@ class CheckpointPlan:
 
     def __repr__(self) -> str:
         return (
-            f"CheckpointPlan(attempt {self.attempt}: trigger {len(self.tasks_to_trigger)}, "
+            f"CheckpointPlan(epoch {self.attempts.epoch}: trigger {len(self.tasks_to_trigger)}, "
             f"wait for {len(self.tasks_to_wait_for)}, {len(self.finished_tasks)} finished)"
         )
 
@@ -174,7 +175,7 @@ class CheckpointPlanCalculator:
         self.allow_finished_tasks = allow_finished_tasks
         self._sources = tuple(task for task in graph.tasks if task.vertex.is_source)
 
-    def calculate(self, attempt: int, execution_state: Callable[[str], ExecutionState]) -> CheckpointPlan:
+    def calculate(self, attempts: Attempts, execution_state: Callable[[str], ExecutionState]) -> CheckpointPlan:
         """Return the plan for the present states of the tasks.
 
         Raises CheckpointException with NOT_ALL_REQUIRED_TASKS_RUNNING, which names the first task that prevents it.
@@ -195,17 +196,17 @@ class CheckpointPlanCalculator:
                 )
         if finished is not None:
             return self._after_tasks_finished(
-                attempt, {name for name, state in states.items() if state is ExecutionState.RUNNING}
+                attempts, {name for name, state in states.items() if state is ExecutionState.RUNNING}
             )
         tasks = self.graph.tasks
-        return CheckpointPlan(attempt, self._sources, tasks, tasks, may_have_finished_tasks=self.allow_finished_tasks)
+        return CheckpointPlan(attempts, self._sources, tasks, tasks, may_have_finished_tasks=self.allow_finished_tasks)
 
-    def _after_tasks_finished(self, attempt: int, running: set[str]) -> CheckpointPlan:
+    def _after_tasks_finished(self, attempts: Attempts, running: set[str]) -> CheckpointPlan:
         waiting = [task for task in self.graph.tasks if task.task in running]
         finished = [task for task in self.graph.tasks if task.task not in running]
         running_in = Counter(task.vertex.name for task in waiting)
         return CheckpointPlan(
-            attempt,
+            attempts,
             [task for task in waiting if not self._has_running_upstream(task, running, running_in)],
             waiting,
             waiting,

@@ -286,11 +286,12 @@ class RestoredCheckpointStats:
 
 @dataclass(frozen=True, slots=True)
 class TaskInitialization:
-    """The initialization of one task of the epoch `attempt`, successful or not."""
+    """The initialization of one attempt of a task, successful or not."""
 
     task: str
     attempt: int
     metrics: InitializationMetrics
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,10 +461,10 @@ class CheckpointStatsTracker:
         self.restored = restored
         self._touch()
 
-    def report_initialization(self, task: str, attempt: int, metrics: InitializationMetrics) -> None:
+    def report_initialization(self, task: str, attempt: int, metrics: InitializationMetrics, *, epoch: int) -> None:
         """Record that a task runs, or failed to; earlier epochs are forgotten (`reportInitializationMetrics`)."""
-        kept = {name: each for name, each in self.initialization.items() if each.attempt == attempt}
-        self.initialization = kept | {task: TaskInitialization(task, attempt, metrics)}
+        kept = {name: each for name, each in self.initialization.items() if each.epoch == epoch}
+        self.initialization = kept | {task: TaskInitialization(task, attempt, metrics, epoch)}
         self._touch()
 
     def discarded(self, checkpoint_id: int) -> None:
@@ -536,7 +537,7 @@ class NoOpCheckpointStatsTracker(CheckpointStatsTracker):
     def report_restored(self, restored: RestoredCheckpointStats) -> None:
         """Count nothing."""
 
-    def report_initialization(self, task: str, attempt: int, metrics: InitializationMetrics) -> None:
+    def report_initialization(self, task: str, attempt: int, metrics: InitializationMetrics, *, epoch: int) -> None:
         """Remember nothing."""
 
 

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kit.core.protocol import commands, events
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.messages import TriggerTaskCheckpoint
 from kit.core.protocol.notes import (
     CheckpointPlannedAgain,
@@ -90,7 +91,7 @@ class CheckpointTrigger:
             raise ProtocolError(f"{request.label} cannot start: {self!r}")
         try:
             self._check_global_state(request)
-            plan = self._job.plan_calculator.calculate(self._context.epoch, self._context.execution_state)
+            plan = self._job.plan_calculator.calculate(self._context.attempts, self._context.execution_state)
         except CheckpointException as why:
             self._ledger.fail_request(request, why)
             return
@@ -120,10 +121,10 @@ class CheckpointTrigger:
             return
         try:
             self._check_global_state(chosen.request)
-            if chosen.plan.attempt != self._context.epoch:
+            if chosen.plan.attempts != self._context.attempts:
                 raise CheckpointException(
                     CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE,
-                    f"The job was restarted (attempt {chosen.plan.attempt} is over) before there was an id.",
+                    "The job, or a region of it, was restarted before there was an id: these tasks are gone.",
                 )
         except CheckpointException as why:
             self._ledger.fail_request(chosen.request, why)
@@ -290,7 +291,7 @@ class CheckpointTrigger:
         """
         leaving = self._ledger.leaving
         return not self._job.config.unaligned and any(
-            task.task in leaving and self._is_running(task.task, plan.attempt) for task in plan.tasks_to_trigger
+            task.task in leaving and self._is_running(task.task, plan.attempts) for task in plan.tasks_to_trigger
         )
 
     def _trigger_tasks(self, checkpoint: PendingCheckpoint) -> None:
@@ -299,7 +300,7 @@ class CheckpointTrigger:
         Flink: `triggerCheckpointRequest`, in 1.11 `snapshotTaskState`; then `onTriggerSuccess`.
         """
         plan = checkpoint.plan
-        gone = [task.task for task in plan.tasks_to_trigger if not self._is_running(task.task, plan.attempt)]
+        gone = [task.task for task in plan.tasks_to_trigger if not self._is_running(task.task, plan.attempts)]
         if gone:
             try:
                 plan = self._plan_again(checkpoint, gone)
@@ -311,7 +312,7 @@ class CheckpointTrigger:
             self._context.emit(
                 TriggerTaskCheckpoint(
                     task=task.task,
-                    attempt=plan.attempt,
+                    attempt=plan.attempts.of(task.task),
                     checkpoint_id=checkpoint.checkpoint_id,
                     timestamp_ms=checkpoint.timestamp_ms,
                     options=options,
@@ -331,10 +332,12 @@ class CheckpointTrigger:
         No task has been triggered yet, so the checkpoint continues without them. Raises CheckpointException if it
         cannot. Flink triggers the tasks of its first plan, and such a checkpoint fails.
         """
-        context, attempt = self._context, checkpoint.plan.attempt
+        context, attempts = self._context, checkpoint.plan.attempts
         plan = None
-        if context.epoch == attempt and all(context.execution_state(task) is ExecutionState.FINISHED for task in gone):
-            plan = self._job.plan_calculator.calculate(attempt, context.execution_state)
+        if context.attempts == attempts and all(
+            context.execution_state(task) is ExecutionState.FINISHED for task in gone
+        ):
+            plan = self._job.plan_calculator.calculate(attempts, context.execution_state)
         if plan is None or not plan.tasks_to_wait_for:
             raise CheckpointException(
                 CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE,
@@ -352,9 +355,11 @@ class CheckpointTrigger:
         context.emit(note)
         return plan
 
-    def _is_running(self, task: str, attempt: int) -> bool:
+    def _is_running(self, task: str, attempts: Attempts) -> bool:
         context = self._context
-        return context.epoch == attempt and context.execution_state(task) is ExecutionState.RUNNING
+        return (
+            context.attempts.of(task) == attempts.of(task) and context.execution_state(task) is ExecutionState.RUNNING
+        )
 
     def _options(self, checkpoint: PendingCheckpoint) -> CheckpointOptions:
         """Return the options in this checkpoint's barriers. Flink: `CheckpointOptions.forConfig`."""

@@ -2,8 +2,8 @@
 
 It holds the execution graph and the state of every task, the `CheckpointCoordinator` and its parts, the operator
 coordinators and the restart strategy. It decides when tasks are deployed, when the job has failed, and what it resumes
-from. Each deployment of all tasks is an *epoch*, counted from 1. The epoch is the attempt number of its tasks, and late
-messages of an earlier epoch are dropped here.
+from. Each deployment of all tasks is an *epoch*, counted from 1. Late messages of an earlier attempt of a task are
+dropped here.
 
 Its life is a sequence of phases (`kit.machines.job.status`). After each event it proceeds as far as its phase allows:
 
@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from kit.core.protocol import events
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.commands import (
     CompleteRequest,
     DiscoverSplits,
@@ -92,7 +93,7 @@ class JobMaster(Machine):
         self.graph = ExecutionGraph(job)
         self.phase = Phase.STARTING
         self.error = ""
-        self.epoch = 0
+        self.attempts = Attempts()
         self.tasks = TaskTable()
         self.coordinators = OperatorCoordinators(job, self)
         self._failure: tuple[str, FailureCause | None] | None = None
@@ -122,6 +123,11 @@ class JobMaster(Machine):
         self.stopping = StopWithSavepoint()
         self._held: list[events.RequestSavepoint | events.RequestStop] = []
         """Savepoints that were requested during a restart: they begin when all tasks run again."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of deployments of the whole job."""
+        return self.attempts.epoch
 
     @property
     def status(self) -> JobStatus:
@@ -307,7 +313,7 @@ class JobMaster(Machine):
             self.checkpoints.ledger.restored(restoring.latest)
             self.graph = restoring.job.graph
         self.checkpoints.use_graph(self.graph)
-        self.epoch += 1
+        self.attempts = self.attempts.of_next_epoch()
         self.coordinators.deploy(latest, self.graph.parallelism)
         if self.epoch == 1 and self._failure is not None:  # at the first start: a retry would fail again
             (error, _), self._failure = self._failure, None
@@ -325,7 +331,7 @@ class JobMaster(Machine):
             self.emit(
                 DeployTask(
                     task=task,
-                    attempt=self.epoch,
+                    attempt=self.attempts.of(task),
                     restore=restore,
                     recovers_channels=recovers_channels,
                     lineage=self._start.lineage,
@@ -338,10 +344,12 @@ class JobMaster(Machine):
 
     @handles(TaskStateChanged)
     def _task_state_changed(self, message: TaskStateChanged) -> None:
-        if not self._is_of_this_epoch(message.attempt) or not self.tasks.is_live(message.task):
+        if not self._is_current(message.task, message.attempt) or not self.tasks.is_live(message.task):
             return
         if message.initialization is not None:
-            self.checkpoints.statistics.report_initialization(message.task, message.attempt, message.initialization)
+            self.checkpoints.statistics.report_initialization(
+                message.task, message.attempt, message.initialization, epoch=self.epoch
+            )
         if message.end_of_data:
             self.tasks.end_data(message.task)
             self.coordinators.data_ended(message.task)
@@ -359,9 +367,9 @@ class JobMaster(Machine):
             self.coordinators.data_ended(message.task)
             self.checkpoints.trigger.go_on()
 
-    def _is_of_this_epoch(self, attempt: int) -> bool:
-        """Return True if an attempt of a task belongs to the running epoch."""
-        return attempt == self.epoch and self.phase is Phase.RUNNING
+    def _is_current(self, task: str, attempt: int) -> bool:
+        """Return True if this is the present attempt of the task, in the running epoch."""
+        return attempt == self.attempts.of(task) and self.phase is Phase.RUNNING
 
     def _task_failed(
         self, task: str, error: str, cause: FailureCause | None = None, *, recoverable: bool = True
@@ -372,7 +380,7 @@ class JobMaster(Machine):
     def _attempt_ended(self, task: str, state: ExecutionState, error: str = "") -> None:
         """Notify the operator coordinators of a task that failed or was cancelled."""
         self.tasks.end(task, state, error)
-        self.coordinators.attempt_failed(task, self.epoch, error or None)
+        self.coordinators.attempt_failed(task, self.attempts.of(task), error or None)
 
     def _start_checkpoints_when_running(self) -> None:
         if self.phase is Phase.RUNNING and self.tasks.all_running:
@@ -440,18 +448,18 @@ class JobMaster(Machine):
 
     @handles(OperatorEventToCoordinator)
     def _operator_event(self, message: OperatorEventToCoordinator) -> None:
-        if self._is_of_this_epoch(message.attempt):
+        if self._is_current(message.task, message.attempt):
             self.coordinators.handle_event(message)
 
     @handles(events.OperatorEventLost)
     def _operator_event_lost(self, event: events.OperatorEventLost) -> None:
         """Fail the task: it and its coordinator no longer agree, and only a restart can fix that."""
-        if self._is_of_this_epoch(event.attempt):
+        if self._is_current(event.task, event.attempt):
             self._task_failed(event.task, f"an event of its operator coordinator was lost: {event.error}")
 
     def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
-        if self._is_of_this_epoch(attempt):
-            task = task_name(vertex, subtask)
+        task = task_name(vertex, subtask)
+        if self._is_current(task, attempt):
             self.emit(OperatorEventToTask(task=task, attempt=attempt, operator_id=operator_id, payload=payload))
 
     def coordinator_snapshot_taken(self, checkpoint_id: int, operator_id: str, state: bytes | None) -> None:
@@ -787,7 +795,7 @@ class JobMaster(Machine):
     @handles(AcknowledgeCheckpoint)
     def _acknowledged(self, message: AcknowledgeCheckpoint) -> None:
         """Open the gates for events to the task's operators, since the task is past its barrier."""
-        if message.attempt == self.epoch and message.job_id == self.job.job_id:
+        if message.attempt == self.attempts.of(message.task) and message.job_id == self.job.job_id:
             self.coordinators.open_gate(message.task, message.checkpoint_id)
         self.checkpoints.handle(message)
 

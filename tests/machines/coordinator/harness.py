@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from kit.core.protocol import commands, events
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.messages import (
     AcknowledgeCheckpoint,
     CheckpointMetrics,
@@ -152,6 +153,10 @@ class Harness:
         self._requests = 0
 
     # --- the context ----------------------------------------------------------------------------------------------
+
+    @property
+    def attempts(self) -> Attempts:
+        return Attempts(self.epoch)
 
     def emit(self, word: Word) -> None:
         self.emitted.append(word)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kit.core.protocol import commands, events
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.notes import CheckpointAborted
 from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.core.protocol.reasons import CheckpointException
@@ -40,7 +41,7 @@ def pending(
     """Return a checkpoint that waits for `source/0` and `sums/0`, and for these."""
     job = graph({"source": 1, "sums": 1})
     calculator = CheckpointPlanCalculator(job, allow_finished_tasks=True)
-    plan = calculator.calculate(1, lambda task: ExecutionState.RUNNING)
+    plan = calculator.calculate(Attempts(1), lambda task: ExecutionState.RUNNING)
     stats = CheckpointStatsTracker().begin(5, 0, properties, job.parallelism)
     request = CheckpointTriggerRequest(properties, 0, 1)
     owners = {operator_id(name): job.task(f"{name}/0") for name in coordinators}
@@ -243,7 +244,7 @@ def test_acks_are_told_apart() -> None:
 
 
 def test_somebody_must_take_part() -> None:
-    plan = CheckpointPlan(1, (), (), ())
+    plan = CheckpointPlan(Attempts(1), (), (), ())
     stats = CheckpointStatsTracker().begin(5, 0, CHECKPOINT, {})
     with pytest.raises(ValueError, match="chk-5 waits for no task"):
         PendingCheckpoint(5, 0, plan, CheckpointTriggerRequest(CHECKPOINT, 0, 1), {}, (), stats)

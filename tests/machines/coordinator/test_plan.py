@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.state.handles import ByteStreamStateHandle, OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
@@ -21,7 +22,9 @@ from tests.machines.coordinator.harness import graph, operator_id
 def plan_of(execution_graph: ExecutionGraph, *finished: str) -> CheckpointPlan:
     """Return the plan when these tasks have finished and all others run."""
     calculator = CheckpointPlanCalculator(execution_graph, allow_finished_tasks=True)
-    return calculator.calculate(1, lambda task: ExecutionState.FINISHED if task in finished else ExecutionState.RUNNING)
+    return calculator.calculate(
+        Attempts(1), lambda task: ExecutionState.FINISHED if task in finished else ExecutionState.RUNNING
+    )
 
 
 def names(tasks: object) -> list[str]:
@@ -139,7 +142,7 @@ def test_one_task_that_does_not_run_is_in_the_way(state: ExecutionState, finishe
     calculator = CheckpointPlanCalculator(graph(), allow_finished_tasks=True)
     states = {"sums/1": state, **dict.fromkeys(finished, ExecutionState.FINISHED)}
     with pytest.raises(CheckpointException, match=rf"sums/1 is {state.name}\.") as caught:
-        calculator.calculate(1, lambda task: states.get(task, ExecutionState.RUNNING))
+        calculator.calculate(Attempts(1), lambda task: states.get(task, ExecutionState.RUNNING))
     assert caught.value.reason is CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING
 
 
@@ -287,7 +290,7 @@ def test_a_fully_finished_operator_has_nothing_else() -> None:
 def test_without_finished_tasks_nothing_is_marked() -> None:
     job = graph()
     calculator = CheckpointPlanCalculator(job, allow_finished_tasks=False)
-    plan = calculator.calculate(1, lambda task: ExecutionState.RUNNING)
+    plan = calculator.calculate(Attempts(1), lambda task: ExecutionState.RUNNING)
     plan.report_task_finished_on_restore(job.task("sums/0"))
     states: dict[str, OperatorStateBuilder] = {}
     plan.fulfill_finished_task_status(states)

@@ -329,8 +329,8 @@ def test_what_the_tasks_measured_of_their_beginning_is_known_of_the_newest_epoch
     tracker = CheckpointStatsTracker()
     slow = InitializationMetrics(deployed_at_ms=0, duration_ms=50)
     for task, attempt in (("a/0", 1), ("a/1", 1), ("a/1", 2)):
-        tracker.report_initialization(task, attempt, slow)
+        tracker.report_initialization(task, attempt, slow, epoch=attempt)
     before = tracker.snapshot()
-    tracker.report_initialization("a/0", 2, slow)
+    tracker.report_initialization("a/0", 3, slow, epoch=2)
     assert [(each.task, each.attempt) for each in before.initialization] == [("a/1", 2)]
-    assert [(each.task, each.attempt) for each in tracker.snapshot().initialization] == [("a/1", 2), ("a/0", 2)]
+    assert [(each.task, each.attempt) for each in tracker.snapshot().initialization] == [("a/1", 2), ("a/0", 3)]

@@ -460,7 +460,7 @@ def test_a_job_restarted_before_there_was_an_id_takes_no_checkpoint_of_its_old_t
     request = job.request()
     job.epoch = 2
     job.answer_triggering()
-    assert "attempt 1 is over" in job.errors()[request]
+    assert "was restarted before there was an id" in job.errors()[request]
     assert job.pending() == []
 
 
