@@ -28,6 +28,8 @@ def favourable(command: Any) -> Word | None:
             return events.CheckpointStored(checkpoint_id=checkpoint_id)
         case commands.StopEpoch(epoch=epoch):
             return events.EpochEnded(epoch=epoch)
+        case commands.StopTasks(epoch=epoch, restart=restart, tasks=tasks):
+            return events.TasksStopped(epoch=epoch, restart=restart, tasks=tasks)
         case commands.RecoverCheckpoints():
             return events.CheckpointsRecovered()
         case commands.RemoveOrphans():

@@ -7,7 +7,7 @@ name of its kind, spelled out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kit.core.trace.trace import TraceRecord
@@ -77,6 +77,10 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         "rescale_phase": _RESCALE.get(str(data.get("phase")), "A rescale goes on"),
         "rescaled": f"{_parallelisms(data.get('from'))} to {_parallelisms(data.get('to'))}",
         "moment": data.get("why") or "a change",
+        "tasks_in_short": _in_short(data.get("tasks")),
+        "restored_tasks": _in_short(data.get("tasks")) if data.get("tasks") else "the tasks",
+        "started": _in_short(data.get("attempts")),
+        "regions_said": _regions(data),
         "due_in": _due_in(record),
     }
     if "timer" in data:
@@ -97,6 +101,17 @@ _RESCALE: Mapping[str, str] = {
 """Captions by the phase of a rescale."""
 
 
+def _in_short(tasks: object) -> str:
+    """Return the names of tasks, each vertex once; slots among them are left out."""
+    names = [str(each) for each in tasks if "/" in str(each)] if isinstance(tasks, Iterable) else []
+    return listed(names) if names else "?"
+
+
+def _regions(data: Mapping[str, Any]) -> str:
+    numbers = [str(number) for number in data.get("regions") or ()]
+    return f"region{'s' * (len(numbers) != 1)} {' and '.join(numbers) or '?'} ({_in_short(data.get('tasks'))})"
+
+
 def _parallelisms(parallelism: object) -> str:
     items = parallelism.items() if isinstance(parallelism, Mapping) else ()
     return ", ".join(f"{name} x{number}" for name, number in items)
@@ -110,6 +125,7 @@ _TIMERS: Mapping[str, tuple[str, str]] = {
     "slot-wait": ("slots have been waited for long enough", "it waits {wait} for slots"),
     "checkpoint-timeout-": ("the time of checkpoint {last} is over", "checkpoint {last} may take {wait} at most"),
     "checkpoint-trigger": ("the next periodic checkpoint is due", "the next periodic checkpoint is due in {wait}"),
+    "restart of regions ": ("the delay before regions restart is over", "its regions begin again in {wait}"),
     "restart": ("the delay before the restart is over", "the job begins again in {wait}"),
     "last-checkpoint": ("the last checkpoint is tried again", "the last checkpoint is tried again in {wait}"),
     "source": ("the source of {who} reads on", "its source reads on in {wait}"),

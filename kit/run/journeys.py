@@ -10,7 +10,7 @@ Only the trace is read. A cluster's trace records barriers only, a lab's records
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -278,6 +278,8 @@ class Follower:
             found.losses += [(name, now) for name, task in moment.tasks.items() if task.lost]
         elif side.means is meanings.epoch_ended:
             self._lose(now)
+        elif side.means is meanings.tasks_stopped:
+            self._lose(now, set(record.data["tasks"]))
         if record.role == "fault" or kind.mark in ("failure", "restore"):
             what = "fault" if record.role == "fault" else kind.mark
             found.marks.append(Mark(what, caption_of(record, self._ends), now))
@@ -290,14 +292,16 @@ class Follower:
         self._ends = stage_for(known, epoch).ends() if known else {}
         self.found.ends[epoch] = self._ends
 
-    def _lose(self, now: Instant) -> None:
-        """End the epoch: everything that is still in transit is lost."""
-        for journey in self._here.values():
+    def _lose(self, now: Instant, of: Set[str] | None = None) -> None:
+        """Lose everything that is still in transit: in the whole job, at the end of an epoch, or `of` these tasks."""
+        lost = {place: each for place, each in self._here.items() if of is None or each.receiver in of}
+        for place, journey in lost.items():
             journey.lost = now
-        for letter in self._mail.values():
+            del self._here[place]
+        unheard = {sent: each for sent, each in self._mail.items() if of is None or each.task in of}
+        for sent, letter in unheard.items():
             letter.lost = now
-        self._here.clear()
-        self._mail.clear()
+            del self._mail[sent]
 
     def _moved(self, number: int, before: _Places, after: ChannelMoment, now: Instant) -> None:
         queued, wire, arrived = before

@@ -138,6 +138,10 @@ _EVENTS = (
     _event(events.SlotsChanged, MILESTONE, "{slots} slots are available now", mark="failure"),
     _event(events.OperatorEventLost, PLUMBING, "A message of an operator coordinator to {task} is lost"),
     _event(events.EpochEnded, PLUMBING, "The last worker of epoch {epoch} has left", means=meanings.epoch_ended),
+    _event(
+        events.TasksStopped, PLUMBING, "{tasks_in_short} have stopped; all others run", means=meanings.tasks_stopped
+    ),
+    _event(events.SubtasksRedeployed, PLUMBING, "{who} has {tasks_in_short} again"),
     _event(events.CheckpointIdAllocated, PLUMBING, "The new checkpoint has id {cp}"),
     _event(events.CheckpointIdFailed, DETAIL, "No id can be allocated for the next checkpoint: {error}"),
     _event(
@@ -220,6 +224,13 @@ _COMMANDS = (
         commands.StartEpoch, MILESTONE, "Epoch {epoch} begins: every task is deployed", means=meanings.start_epoch
     ),
     _command(commands.StopEpoch, PLUMBING, "{who} stops all workers of epoch {epoch}"),
+    _command(commands.StopTasks, PLUMBING, "{who} stops {tasks_in_short}"),
+    _command(
+        commands.StartTasks,
+        MILESTONE,
+        "{started} are deployed again, and all others keep running",
+        means=meanings.start_tasks,
+    ),
     _command(commands.AllocateCheckpointId, PLUMBING, "{who} asks for the id of the next checkpoint"),
     _command(commands.SetCheckpointIdCounter, PLUMBING, "The next checkpoint will have id {next_id}"),
     _command(
@@ -404,11 +415,18 @@ _NOTES = (
     _command(
         notes.StateAssigned,
         MILESTONE,
-        "{who} has assigned the state of checkpoint {cp} to the tasks",
+        "{who} has assigned the state of checkpoint {cp} to {restored_tasks}",
         means=meanings.state_assigned,
         mark="restore",
     ),
     _command(notes.AllTasksRunning, MAIN, "All tasks of epoch {epoch} are running", span="ends"),
+    _command(
+        notes.RegionsFailed,
+        MILESTONE,
+        "{regions_said} restarts, and {running} tasks keep running: {error}",
+        means=meanings.regions_failed,
+        mark="failure",
+    ),
     _command(notes.RescalePhaseChanged, MAIN, "{rescale_phase}: {moment}"),
     _command(
         notes.JobRescaled,
@@ -429,6 +447,11 @@ _NOTES = (
     _command(notes.TriggeringStarted, PLUMBING, "{who} begins a checkpoint", means=meanings.planned),
     _command(notes.TriggeringFailed, MILESTONE, "A checkpoint could not be triggered: {detail_or_reason}"),
     _command(notes.CoordinatorAcknowledged, PLUMBING, "An operator coordinator has acknowledged checkpoint {cp}"),
+    _command(
+        notes.SubtaskReset,
+        DETAIL,
+        "The operator coordinator of {operator} keeps its state, and its subtask {subtask} {goes_back}",
+    ),
     _command(notes.CoordinatorReset, DETAIL, "The operator coordinator of {operator} {goes_back}"),
     _command(
         notes.CoordinatorNotified,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kit.core.metadata import MetadataError, hook_states
+from kit.core.protocol.commands import StartEpoch, StartTasks
 from kit.core.protocol.messages import DeployTask
 from kit.core.protocol.notes import StateAssigned
 from kit.core.protocol.tasks import split_task_name
@@ -149,17 +150,27 @@ class Restore:
         return by.agg(pieces=("bytes", "size"), bytes=("bytes", "sum"), filtered=("filtered", "max"))
 
 
+def _deployed(subject: Subject, restore: RestoreMoment) -> dict[str, Mapping[str, Any]]:
+    """Return the state that each task was deployed with in this restore, by operator id."""
+    of_epoch = [each for each in subject.moment.restores if each.epoch == restore.epoch]
+    number = of_epoch.index(restore) if restore in of_epoch else 0
+    found: dict[str, Mapping[str, Any]] = {}
+    assigned, is_this = -1, False
+    for record in subject.trace:
+        if record.is_a(StateAssigned) and record.data["epoch"] == restore.epoch:
+            assigned += 1
+            is_this = assigned == number
+        elif record.is_a(StartEpoch, StartTasks) and found:
+            is_this = False
+        elif is_this and record.is_a(DeployTask) and record.role == "command" and record.data.get("restore"):
+            found[record.data["task"]] = record.data["restore"]["state"]["subtask_states"]
+    return found
+
+
 def restore_of(subject: Subject, restore: RestoreMoment) -> Restore:
     """Return the redistribution of state in this restore of the subject's run."""
     stage = stage_for(subject.whole.stages, restore.epoch)
-    deployed = {
-        record.data["task"]: record.data["restore"]["state"]["subtask_states"]
-        for record in subject.trace
-        if record.is_a(DeployTask)
-        and record.role == "command"
-        and record.data["attempt"] == restore.epoch
-        and record.data.get("restore")
-    }
+    deployed = _deployed(subject, restore)
     names = operator_names(subject)
     snapshot = _restored_snapshot(subject, restore)
     writer = _Writers(snapshot)

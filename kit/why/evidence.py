@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from kit.core.protocol.commands import CancelTimer, ElementQueued, ScheduleTimer, SendElement, StartEpoch
+from kit.core.protocol.commands import CancelTimer, ElementQueued, ScheduleTimer, SendElement, StartEpoch, StartTasks
 from kit.core.protocol.duties import Duty
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.trace.trace import Kind, TraceRecord, kind_names
@@ -169,11 +169,21 @@ class Evidence:
         return sorted(found, key=self.position)
 
     def is_present(self, record: TraceRecord) -> bool:
-        """Return True if a record belongs to the JobMaster, or to a machine of the present epoch."""
+        """Return True if a record belongs to the JobMaster, or to the present attempt of a task or a slot."""
         if record.machine == JOB:
             return True
         attempt = record.id.partition("#")[0].rpartition("@")[2]
-        return not attempt.isdigit() or int(attempt) == self.moment.epoch
+        known = self.moment.tasks.get(record.machine)
+        present = self._attempt_of_slot(record.machine) if known is None else known.attempt
+        return not attempt.isdigit() or int(attempt) == present
+
+    def _attempt_of_slot(self, slot: str) -> int:
+        """Return the present attempt of a slot: that of the epoch, unless it was lost and replaced meanwhile."""
+        epoch = self.last(StartEpoch)
+        attempts = {} if epoch is None else dict(epoch.data.get("attempts") or {})
+        for record in self.of_kind(StartTasks, epoch=self.moment.epoch):
+            attempts |= record.data["attempts"]
+        return int(attempts.get(slot, self.moment.epoch))
 
     def timer(self, machine: str, name: str) -> TraceRecord | None:
         """Return the command that set a pending timer; None if it is not set."""

@@ -7,12 +7,16 @@ from kit.core.protocol.commands import (
     JobStatusChanged,
     SetCheckpointIdCounter,
     StartEpoch,
+    StartTasks,
     StopEpoch,
+    StopTasks,
 )
 from kit.core.protocol.events import StartJob
-from kit.core.protocol.notes import CheckpointCompleted, StateAssigned
+from kit.core.protocol.notes import CheckpointCompleted, RegionsFailed, StateAssigned
 from kit.core.trace.trace import TraceRecord
+from kit.machines.job.region_failover import RESTART_REGIONS_TIMER
 from kit.machines.job.status import JobStatus
+from kit.run.captions import listed
 from kit.run.durations import duration
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, some, untold
@@ -50,19 +54,29 @@ def _under_way(evidence: Evidence) -> list[Fact]:
         for each in evidence.under_way(JOB)
         if each.checkpoint_id is None and not each.is_a(*_OF_CHECKPOINTS)
     ]
+    waits += _regions_under_way(evidence)
     leaving = evidence.last(StopEpoch)
     if leaving is not None and not evidence.answers(leaving):
         waits.append(fact(f"the workers of epoch {leaving.data['epoch']} have not all left", record=leaving))
     timer = evidence.timer(JOB, RESTART_TIMER)
-    if timer is not None:
-        due_ms = timer.data["due_ms"]
-        waits.append(
-            fact(
-                f"the restart delay ends at {duration(evidence.since_start(due_ms))}, "
-                f"in {duration(due_ms - evidence.at_ms)}",
-                record=timer,
-            )
-        )
+    return waits if timer is None else [*waits, _delay(evidence, timer, "the restart delay")]
+
+
+def _delay(evidence: Evidence, timer: TraceRecord, what: str) -> Fact:
+    due_ms = timer.data["due_ms"]
+    ends = f"{duration(evidence.since_start(due_ms))}, in {duration(due_ms - evidence.at_ms)}"
+    return fact(f"{what} ends at {ends}", record=timer)
+
+
+def _regions_under_way(evidence: Evidence) -> list[Fact]:
+    """Return what the restarts of regions wait for: tasks that stop, and delays."""
+    waits = []
+    for stop in evidence.of_kind(StopTasks, epoch=evidence.moment.epoch):
+        if not evidence.answers(stop):
+            waits.append(fact(f"{listed(stop.data['tasks'])} have not all stopped", record=stop))
+        timer = evidence.timer(JOB, f"{RESTART_REGIONS_TIMER}{stop.data['restart']}")
+        if timer is not None:
+            waits.append(_delay(evidence, timer, f"the delay before the restart of {listed(stop.data['tasks'])}"))
     return waits
 
 
@@ -108,13 +122,34 @@ def restart(inquiry: Inquiry, epoch: int) -> Fact:
         cause = evidence.cause(failed[-1])
         because = untold("why") if cause is None else inquiry.ask(Topic.FAILURE, cause.id)
         causes.insert(0, fact(evidence.caption(failed[-1]), because, record=failed[-1]))
-    return fact(f"epoch {epoch} began", *causes, record=began)
+    regions = [_region_restarted(inquiry, each) for each in evidence.of_kind(StartTasks, epoch=epoch)]
+    return fact(f"epoch {epoch} began", *regions, *causes, record=began)
+
+
+def _region_restarted(inquiry: Inquiry, began: TraceRecord) -> Fact:
+    """Explain why some regions restarted within an epoch: their failure, and the checkpoint that they restored."""
+    evidence = inquiry.evidence
+    then = evidence.before(began)
+    failed = [
+        fact(evidence.caption(each), *_cause_of(inquiry, each), record=each)
+        for each in then.of_kind(RegionsFailed)
+        if began.data["attempts"].keys() >= set(each.data["tasks"])
+    ]
+    given = [each for each in evidence.beside(began) if each.is_a(StateAssigned)]
+    restored = [fact(evidence.caption(each), record=each) for each in given]
+    nothing = Fact("no checkpoint was complete: these tasks began without state")
+    return fact(evidence.caption(began), *failed[-1:], *(restored or [nothing]), record=began)
+
+
+def _cause_of(inquiry: Inquiry, record: TraceRecord) -> list[Fact]:
+    cause = inquiry.evidence.cause(record)
+    return [] if cause is None else [inquiry.ask(Topic.FAILURE, cause.id)]
 
 
 def _restored(inquiry: Inquiry, epoch: int, then: Inquiry) -> Fact:
     """Explain which checkpoint the epoch's tasks restored."""
     evidence = inquiry.evidence
-    given = evidence.last(StateAssigned, epoch=epoch)
+    given = next((each for each in evidence.of_kind(StateAssigned, epoch=epoch) if not each.data.get("tasks")), None)
     if given is None:
         later = _later_checkpoints(then, 0)
         says = f"epoch {epoch} began without state: no checkpoint was complete"

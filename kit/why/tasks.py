@@ -9,7 +9,7 @@ These are the rules of `StreamTask.available`, evaluated on the trace alone.
 
 from __future__ import annotations
 
-from kit.core.protocol.commands import ReadSplit, ReadState, WriteSnapshot
+from kit.core.protocol.commands import ReadSplit, ReadState, StopEpoch, WriteSnapshot
 from kit.core.protocol.events import ProcessInput, SlotLost, TimerFired
 from kit.core.protocol.messages import (
     DeployTask,
@@ -18,7 +18,7 @@ from kit.core.protocol.messages import (
     OperatorEventToTask,
     TaskStateChanged,
 )
-from kit.core.protocol.notes import CheckpointPending
+from kit.core.protocol.notes import CheckpointPending, RegionsFailed
 from kit.core.protocol.properties import SavepointFormatType, SavepointType
 from kit.core.trace.trace import TraceRecord
 from kit.machines.channel.result_partition import MAX_QUEUED_BUFFERS
@@ -183,11 +183,21 @@ def state(inquiry: Inquiry, task: str) -> Fact:
         return fact(f"{task} has failed", *_failed_by(inquiry, [] if changed is None else [changed]))
     if known.state == "FINISHED":
         return fact(f"{task} has finished: it has processed all its input", record=changed)
+    if known.state in ("CANCELING", "CANCELED") and (stopped := _stopped_with_region(evidence, task)) is not None:
+        says = f"{task} was stopped, because it belongs to a region that restarts"
+        return fact(says, fact(evidence.caption(stopped), *_failed_by(inquiry, [stopped]), record=stopped))
     if known.state == "CANCELED":
         return fact(f"{task} was cancelled", inquiry.ask(Topic.JOB))
     if known.state == "RUNNING":
         return fact(f"{task} is running", record=changed)
     return _deploying(inquiry, task, known)
+
+
+def _stopped_with_region(evidence: Evidence, task: str) -> TraceRecord | None:
+    """Return the note that the task's region restarts, if it was stopped for that reason."""
+    if evidence.last(StopEpoch, epoch=evidence.moment.epoch) is not None:
+        return None
+    return next((each for each in reversed(evidence.of_kind(RegionsFailed)) if task in each.data["tasks"]), None)
 
 
 def _failed_by(inquiry: Inquiry, records: list[TraceRecord]) -> list[Fact]:

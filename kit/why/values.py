@@ -27,8 +27,11 @@ def state_of(inquiry: Inquiry, task: str) -> Fact:
 def beginning(evidence: Evidence, task: str) -> Fact:
     """Explain what a task restored at the beginning of the present epoch."""
     epoch = evidence.moment.epoch
-    deployed = evidence.last(DeployTask, role="command", task=task, attempt=epoch)
-    given = evidence.last(StateAssigned, epoch=epoch)
+    known = evidence.moment.tasks.get(task)
+    attempt = epoch if known is None else known.attempt
+    deployed = evidence.last(DeployTask, role="command", task=task, attempt=attempt)
+    assigned = evidence.of_kind(StateAssigned, epoch=epoch)
+    given = next((each for each in reversed(assigned) if task in (each.data.get("tasks") or [task])), None)
     if given is None:
         return fact(f"{task} began epoch {epoch} without state", record=deployed)
     rows = [row for row in given.note(StateAssigned).assignments if row.get("task") == task]

@@ -22,7 +22,7 @@ from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import MemoryStore
 from kit.files.task_files import TaskFiles
 from kit.filesystems.memory import MemoryFiles
-from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState, slot_name
 from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus
 from kit.machines.task.stream_task import StreamTask
@@ -133,7 +133,9 @@ class ThirdHost:
             self.queue.append((sender, event, cause))
 
     def hand_over(self, machine: Machine, message: messages.SlotMessage, cause: str) -> None:
-        task = self.tasks[message.task]
+        task = self.tasks.get(message.task)
+        if task is None:
+            return
         to_slot = isinstance(message, messages.SubmitChannelState | messages.OutputDataDecided)
         self.queue.append((self.slots[task.subtask] if to_slot else task, message, cause))
 
@@ -166,10 +168,33 @@ class ThirdHost:
         self.work = deque(each for each in self.work if each[0] is not machine or not command.stops(each[1]))
 
     def start_epoch(self, machine: Machine, command: commands.StartEpoch, cause: str) -> None:
-        self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
-        self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
-        slots = {task.subtask for task in self.tasks.values()}
-        self.slots = {slot: SlotChannelState.of(self.graph, slot, command.epoch) for slot in slots}
+        self.graph, attempts = ExecutionGraph(self.job, command.parallelism, command.max_parallelism), command.attempts
+        self.tasks = {
+            each.task: self.task(each.task, attempts.get(each.task, command.epoch)) for each in self.graph.tasks
+        }
+        slots = {task.subtask: attempts.get(slot_name(task.subtask), command.epoch) for task in self.tasks.values()}
+        self.slots = {slot: SlotChannelState.of(self.graph, slot, attempt) for slot, attempt in slots.items()}
+
+    def task(self, name: str, attempt: int) -> StreamTask:
+        """Create a task."""
+        return StreamTask(self.graph, name, attempt)
+
+    def start_tasks(self, machine: Machine, command: commands.StartTasks, cause: str) -> None:
+        made = {name: self.task(name, each) for name, each in command.attempts.items() if not name.startswith("slot ")}
+        self.tasks |= made
+        for slot in sorted({task.subtask for task in made.values()}):
+            own = tuple(name for name, task in made.items() if task.subtask == slot)
+            if slot_name(slot) in command.attempts:
+                self.slots[slot] = SlotChannelState.of(self.graph, slot, command.attempts[slot_name(slot)], own)
+            else:
+                self.queue.append((self.slots[slot], events.SubtasksRedeployed(tasks=own), cause))
+
+    def stop_tasks(self, machine: Machine, command: commands.StopTasks, cause: str) -> None:
+        for task in [self.tasks[name] for name in command.tasks if name in self.tasks]:
+            self.hand(task, messages.CancelTask(task=task.name, attempt=task.attempt), cause)
+            del self.tasks[task.name]
+        answer = events.TasksStopped(epoch=command.epoch, restart=command.restart, tasks=command.tasks)
+        self.queue.append((self.master, answer, cause))
 
     def stop_epoch(self, machine: Machine, command: commands.StopEpoch, cause: str) -> None:
         self.tasks, self.slots, self.awaited = {}, {}, {}
@@ -198,6 +223,8 @@ class ThirdHost:
         Duty.STOP_WORK: stop_work,
         Duty.START_EPOCH: start_epoch,
         Duty.STOP_EPOCH: stop_epoch,
+        Duty.START_TASKS: start_tasks,
+        Duty.STOP_TASKS: stop_tasks,
         Duty.ANSWER_USER: answer_user,
         Duty.SHOW_STATUS: show_status,
     }

@@ -8,7 +8,7 @@ the work that they start may end in any order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -143,11 +143,16 @@ class RemoveOrphans(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEpoch(Command):
-    """Start the workers of this epoch with these parallelisms, by vertex; the `DeployTask` messages follow."""
+    """Start the workers of this epoch with these parallelisms, by vertex; the `DeployTask` messages follow.
+
+    `attempts` are those of the tasks and slots that were restarted between two epochs, by name. The attempt of all
+    others is the epoch (`kit.core.protocol.attempts`).
+    """
 
     epoch: int
     parallelism: dict[str, int]
     max_parallelism: dict[str, int]
+    attempts: dict[str, int] = field(default_factory=dict)
 
     duty: ClassVar = Duty.START_EPOCH
 
@@ -160,6 +165,37 @@ class StopEpoch(Command):
 
     duty: ClassVar = Duty.STOP_EPOCH
     answers: ClassVar = (events.EpochEnded,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopTasks(Command):
+    """Stop the tasks of one or more regions, which are going to restart, while the other tasks of the epoch run.
+
+    The host cancels the tasks that still run (`CancelTask`), so that they release their part of shared files. Flink:
+    `DefaultScheduler.cancelTasksAsync`.
+    """
+
+    epoch: int
+    restart: int
+    """The number of the restart, which the answer names."""
+    tasks: tuple[str, ...]
+
+    duty: ClassVar = Duty.STOP_TASKS
+    answers: ClassVar = (events.TasksStopped,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTasks(Command):
+    """Start the tasks of restarted regions beside those that run; the `DeployTask` messages follow.
+
+    `attempts` are the attempts of these tasks, by name, and of the slots that were lost with some of them. A slot that
+    was not lost keeps its machine, which is notified of its new tasks (`SubtasksRedeployed`).
+    """
+
+    epoch: int
+    attempts: dict[str, int]
+
+    duty: ClassVar = Duty.START_TASKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

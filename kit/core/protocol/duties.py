@@ -38,6 +38,8 @@ class Duty(Enum):
     STOP_WORK = "Do not start the work of that machine that the command `stops`, or undo it; do not answer that work."
     START_EPOCH = "Create the tasks and slot machines of the epoch, and all connections between them, from scratch."
     STOP_EPOCH = "Stop them all; answer when nothing of the epoch can write, send or be received any longer."
+    START_TASKS = "Create these tasks and slot machines of the running epoch again, with all connections between them."
+    STOP_TASKS = "Cancel and remove these tasks only; answer when nothing of them can write, send or be received."
     ANSWER_USER = "Return the answer to the user's request of this number."
     SHOW_STATUS = "Show the user the status; after a terminal status the job is over once its work is done."
 

@@ -186,6 +186,22 @@ class EpochEnded(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TasksStopped(Word):
+    """Answer to `StopTasks`: these tasks have stopped, and nothing of them writes any longer."""
+
+    epoch: int
+    restart: int
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtasksRedeployed(Word):
+    """These tasks of the slot were stopped, and are deployed again; the slot's other tasks run."""
+
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointIdAllocated(Word):
     """Answer to `AllocateCheckpointId`."""
 

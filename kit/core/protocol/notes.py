@@ -73,13 +73,15 @@ _FIELDS: dict[type[Note], _Fields] = {}
 class StateAssigned(Note):
     """The state of a checkpoint is assigned to the tasks of the next epoch.
 
-    `assignments` has a row for each task, operator and kind of state (`kit.machines.restore.assignment_rows`).
+    `assignments` has a row for each task, operator and kind of state (`kit.machines.restore.assignment_rows`). With
+    `tasks`, only these go back to the checkpoint, and the others of the epoch keep running.
     """
 
     checkpoint_id: int
     epoch: int
     path: str
     assignments: Sequence[Mapping[str, Any]]
+    tasks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,17 @@ class AllTasksRunning(Note):
     """All tasks of an epoch are running."""
 
     epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionsFailed(Note):
+    """The regions that a failure affects are going to restart, as restart `restart`; `running` tasks keep running."""
+
+    restart: int
+    regions: Sequence[int]
+    tasks: Sequence[str]
+    running: int
+    error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +207,16 @@ class CoordinatorReset(Note):
     checkpoint_id: int | None
     operator: str
     operator_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskReset(Note):
+    """An operator coordinator is notified that a subtask goes back to a checkpoint, and the coordinator does not."""
+
+    checkpoint_id: int | None
+    operator: str
+    operator_id: str
+    subtask: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

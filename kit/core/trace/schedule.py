@@ -47,6 +47,7 @@ _KEPT: Final[dict[type[Word], tuple[str, ...]]] = {
     events.SnapshotResolved: ("covered_output",),
     events.StateRead: ("from_local",),
     events.RowsAvailable: ("split_ids",),
+    events.SubtasksRedeployed: ("tasks",),
 }
 _FIELDS: Final[dict[type[Word], tuple[str, ...]]] = {}
 """The results of `kept_of`."""

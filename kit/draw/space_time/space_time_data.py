@@ -129,7 +129,7 @@ class SpaceTimeFeed:
 
     def _epochs(self, stages: Sequence[Stage], found: Journeys) -> list[dict[str, Any]]:
         """Return each epoch's time of deployment, its tasks, and the checkpoint that it restored."""
-        restored = {each.epoch: each.checkpoint_id for each in found.last.restores}
+        restored = {each.epoch: each.checkpoint_id for each in found.last.restores if not each.tasks}
         known = {stage.epoch: stage for stage in stages}
         return [
             {

@@ -86,7 +86,8 @@ def panel_sprites(layout: Layout, moment: Moment) -> Named:
     restored = next((restore for restore in reversed(moment.restores) if restore.epoch == moment.epoch), None)
     parts = [status, f"epoch {moment.epoch}"]
     if restored is not None:
-        parts.append(f"restored from checkpoint {restored.checkpoint_id}")
+        whom = f"{listed(restored.tasks)} " if restored.tasks else ""
+        parts.append(f"{whom}restored from checkpoint {restored.checkpoint_id}")
     clock = duration(moment.elapsed_ms)
     beside = right - max(96, 28 + 7 * len(clock))
     yield "jm:status", text("panel", beside, PANEL_TOP + 20, classes, ", ".join(parts), "end")

@@ -18,9 +18,8 @@ import pandas as pd
 
 from kit.core.html_tables import frame_html
 from kit.core.markup import Markup
-from kit.core.protocol.commands import GrantCredit, WriteSnapshot
+from kit.core.protocol.commands import GrantCredit, StartEpoch, StartTasks, WriteSnapshot
 from kit.core.protocol.events import ElementReceived, SplitRead
-from kit.core.protocol.messages import DeployTask
 from kit.core.trace.trace import TraceRecord
 from kit.draw import shapes
 from kit.draw.graphs import text_width
@@ -222,6 +221,8 @@ def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
     behind = set() if is_here else set(found)
     for record in own:
         task = task_of(record)
+        if record.is_a(StartTasks):
+            _begin_again(found, behind, waiting, subject, record.data["attempts"])
         if task not in found:
             continue
         if record.is_a(WriteSnapshot) and record.checkpoint_id == checkpoint:
@@ -241,11 +242,28 @@ def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
     return found
 
 
+def _begin_again(
+    found: dict[str, Since],
+    behind: set[str],
+    waiting: dict[int, deque[int]],
+    subject: Subject,
+    restarted: Mapping[str, int],
+) -> None:
+    """Count anew for tasks that went back to the checkpoint with their region."""
+    for task in found.keys() & restarted.keys():
+        detailed = subject.whole.trace.detailed
+        found[task] = Since() if detailed else Since(taken=None, read=None)
+        behind.add(task)
+    for number, (_, receiver) in subject.stage.ends().items():
+        if receiver in restarted:
+            waiting.pop(number, None)
+
+
 def _of_epoch(subject: Subject) -> list[TraceRecord]:
     """Return the records since the present epoch was deployed."""
     trace, epoch = subject.trace, subject.moment.epoch
     for position, record in enumerate(trace):
-        if record.is_a(DeployTask) and record.data.get("attempt") == epoch:
+        if record.is_a(StartEpoch) and record.data["epoch"] == epoch:
             return list(trace.since(position))
     return list(trace)
 

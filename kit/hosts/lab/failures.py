@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kit.core.protocol.commands import StartEpoch, StartTasks
 from kit.core.protocol.messages import TaskStateChanged
 from kit.core.protocol.notes import CheckpointCompleted
 from kit.core.trace.trace import TraceRecord
@@ -40,9 +41,9 @@ def for_the_lab(job: JobGraph) -> JobGraph:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The failure that ended an epoch: the task that failed first, and why. `place` is the last line of user code."""
+    """The failure that ended an attempt of a task, and why. `place` is the last line of user code."""
 
-    epoch: int
+    attempt: int
     task: str
     error: str
     place: str
@@ -54,19 +55,21 @@ class Failure:
         return cls(record.data["attempt"], record.data["task"], record.data["error"], _shown(place) if place else "")
 
     def __repr__(self) -> str:
-        return f"Failure(epoch {self.epoch}, {self.task}: {self.error})"
+        return f"Failure({self.task}@{self.attempt}: {self.error})"
 
 
 def last_failure(world: World) -> Failure | None:
-    """Return the failure of a task that ended the last epoch that failed so, since the last completed checkpoint."""
+    """Return the failure of a task that led to the last restart or the end of the job, since the last completed
+    checkpoint.
+    """
     earliest: TraceRecord | None = None
     for record in reversed(world.trace):
         if record.is_a(CheckpointCompleted):
             break
+        if record.is_a(StartEpoch, StartTasks) and earliest is not None:
+            break
         if not record.is_a(TaskStateChanged) or record.role != "event" or record.data["state"] != "FAILED":
             continue
-        if earliest is not None and record.data["attempt"] != earliest.data["attempt"]:
-            break
         earliest = record
     return None if earliest is None else Failure.of(earliest)
 
@@ -88,8 +91,13 @@ def job_failed(world: World, position: int) -> LabError:
     )
     error = LabJobFailedError(text)
     if failure is not None:
-        error.__cause__ = _users(world.failures.get(f"{failure.task}@{failure.epoch}"))
+        error.__cause__ = _users(world.failures.get(f"{failure.task}@{failure.attempt}"))
     return error
+
+
+def restarts_of(world: World) -> int:
+    """Return how often the job, or some of its regions, restarted."""
+    return max(0, world.master.epoch - 1) + world.master.failover.count
 
 
 def why_not_restarted(world: World) -> str:
@@ -98,7 +106,7 @@ def why_not_restarted(world: World) -> str:
     if isinstance(settings.restart, NoRestart) and world.master.epoch == 1:
         why = "the job takes no periodic checkpoints" if settings.restart_is_default else "restart=NoRestart()"
         return f"it was not restarted: {why}"
-    if settings.restart_is_default and world.master.epoch > LAB_ATTEMPTS:
+    if settings.restart_is_default and restarts_of(world) >= LAB_ATTEMPTS:
         return f"a lab restarts a job {LAB_ATTEMPTS} times; StreamEnvironment(restart=...) says otherwise"
     return ""
 

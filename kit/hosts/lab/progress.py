@@ -12,6 +12,7 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
+from kit.hosts.lab.failures import restarts_of
 from kit.hosts.lab.world.world import World
 from kit.hosts.notebook_output import NotebookLine, in_notebook, progress_is_off
 
@@ -62,7 +63,7 @@ class Progress:
 def told(world: World) -> str:
     """Return the progress of the job in a few words."""
     completed = world.master.checkpoints.statistics.counts.completed
-    restarts = max(0, world.master.epoch - 1)
+    restarts = restarts_of(world)
     parts = [f"{world.at_ms:,} ms", f"{completed} checkpoint" + "s" * (completed != 1)]
     return ", ".join([*parts, f"{restarts} restart" + "s" * (restarts != 1)] if restarts else parts)
 

@@ -50,9 +50,17 @@ def drawn_stage(chance: Random) -> str:
     return f"{kind} {chance.choice(ways)}" if ways else kind
 
 
-def source(env: StreamEnvironment, uid: str, rows: list[dict[str, Any]], splits: int, batch_rows: int) -> DataStream:
+def source(
+    env: StreamEnvironment, uid: str, rows: list[dict[str, Any]], splits: int, batch_rows: int
+) -> OperatorStream:
     """Return a stream of these rows."""
     return env.from_source(CollectionSource(rows, SCHEMA, splits=splits, batch_rows=batch_rows), uid=uid)
+
+
+def number_beside(env: StreamEnvironment, rows: list[dict[str, Any]], batch_rows: int) -> DataStream:
+    """Return a stream of its own, in one subtask: these rows, numbered by key."""
+    alone = source(env, "beside", rows, 2, batch_rows).set_parallelism(1)
+    return alone.key_by("k").process(NumberRows).uid("beside-numbered").set_parallelism(1)
 
 
 def _map(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> DataStream:

@@ -19,7 +19,7 @@ Follows Flink 2.x's `CheckpointCoordinator`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -119,6 +119,13 @@ class CheckpointCoordinator:
         self.ledger.abort_all(why)
         self.ledger.deployed_anew()
         self.job.deploy(graph)
+
+    def tasks_redeployed(self, tasks: Collection[str]) -> None:
+        """End the checkpoints of earlier attempts of these tasks, which are deployed again; the graph stays."""
+        why = CheckpointException(CheckpointFailureReason.JOB_FAILOVER_REGION, "A region is deployed again.")
+        self.trigger.give_up(why)
+        self.ledger.abort_all(why)
+        self.ledger.deployed_anew(tasks)
 
     # --- events ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ Follows the shared state of Flink's `CheckpointCoordinator`, with `abortPendingC
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import ClassVar
 
 from kit.core.protocol.commands import CancelTimer, CompleteRequest, DiscardState, RemoveStored, ScheduleTimer
@@ -372,9 +372,10 @@ class CheckpointLedger:
             )
         )
 
-    def deployed_anew(self) -> None:
-        """Forget the tasks that were about to leave: they ended with their epoch."""
-        self.leaving, self.took_last_checkpoint = set(), False
+    def deployed_anew(self, tasks: Collection[str] | None = None) -> None:
+        """Forget which of all tasks, or of these, were about to leave: those attempts have ended."""
+        self.leaving = set() if tasks is None else self.leaving.difference(tasks)
+        self.took_last_checkpoint = False
 
     def shut_down(self, job_status: str) -> None:
         """End with the job in this status; later events are treated accordingly."""

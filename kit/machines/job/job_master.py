@@ -10,6 +10,7 @@ Its life is a sequence of phases (`kit.machines.job.status`). After each event i
     STARTING      waits for splits and for the state to start from (`kit.machines.job.starting`), then restores
     RESTORING     assigns the latest checkpoint's state, waits for the master hooks, then deploys
     RUNNING       until all tasks have finished, something fails, or the user ends it
+    FAILING_OVER  some regions restart, and the other tasks run (`kit.machines.job.region_failover`)
     RESTARTING    waits for the workers to leave, the delay to pass, the store to answer, and for slots; then restores
     FINISHING ..  waits for the workers to leave and the store to answer, then ends
     SUSPENDING    another driver leads the job: waits for the workers to leave, then ends and deletes nothing
@@ -17,9 +18,12 @@ Its life is a sequence of phases (`kit.machines.job.status`). After each event i
 A failure takes this path: `TaskStateChanged(FAILED)` or `SlotLost` leads to `_on_failure`, which aborts pending
 checkpoints, asks the restart strategy and emits `StopEpoch`. After `EpochEnded` and the delay, `_restore` and
 `_deploy_when_restored` reset the operator coordinators and emit `StartEpoch` and a `DeployTask` for every task. A
-failure that recurs ends the job (`kit.machines.job.failures`). A rescale takes the same path without a failure: the
-restart strategy is not asked, and another execution graph is deployed (`kit.machines.job.rescaling`). Before that the
-latest checkpoint's state is assigned to the new graph, as a test: a parallelism that it does not allow is rejected.
+failure that recurs ends the job (`kit.machines.job.failures`). With `failover="region"`, only the regions that a
+failure affects restart, if others are left (`kit.machines.job.region_failover`).
+
+A rescale takes the same path as a failure of the whole job, but the restart strategy is not asked, and another
+execution graph is deployed (`kit.machines.job.rescaling`). Before that the latest checkpoint's state is assigned to the
+new graph, as a test: a parallelism that it does not allow is rejected.
 
 Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler`, `AdaptiveScheduler` and
 `StopWithSavepointTerminationManager`.
@@ -27,7 +31,7 @@ Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler`, `AdaptiveSched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from kit.core.protocol import events
@@ -39,6 +43,7 @@ from kit.core.protocol.commands import (
     RemoveOrphans,
     ScheduleTimer,
     StartEpoch,
+    StartTasks,
     StopEpoch,
     StoreJobResult,
 )
@@ -51,7 +56,7 @@ from kit.core.protocol.messages import (
 )
 from kit.core.protocol.notes import AllTasksRunning
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.tasks import ExecutionState, task_name, vertex_of
+from kit.core.protocol.tasks import ExecutionState, TaskRestore, task_name, vertex_of
 from kit.core.protocol.words import Machine, ProtocolError, Word, handles
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
@@ -60,17 +65,19 @@ from kit.machines.job.failures import FailureCause, RepeatedFailures, repeated_e
 from kit.machines.job.last_checkpoint import LastCheckpoint
 from kit.machines.job.leftovers import Leftovers, remove_orphans
 from kit.machines.job.operator_coordinators import OperatorCoordinators
+from kit.machines.job.region_failover import RegionFailover, RegionRestart
 from kit.machines.job.rescaling import OWN_CHECKPOINT, Rescaling
 from kit.machines.job.restart import create_restarts
 from kit.machines.job.starting import Answer, JobStart, ended_before
 from kit.machines.job.status import PHASES, JobEvent, JobStatus, Phase
 from kit.machines.job.stopping import StopWithSavepoint
-from kit.machines.job.task_restores import RestoredJob, Restoring, hold_in_flight_data, restore_job
+from kit.machines.job.task_restores import RestoredJob, Restoring, hold_in_flight_data, restore_job, restore_tasks
 from kit.machines.job.task_table import TaskTable
 from kit.stream.connectors.sink import SinkSpec
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
-from kit.stream.operators.coordinator import Payload
+from kit.stream.graph.regions import Region
+from kit.stream.operators.coordinator import NO_CHECKPOINT, Payload
 from kit.stream.settings.job_settings import SettingError
 
 RESTART_TIMER = "restart"
@@ -110,6 +117,9 @@ class JobMaster(Machine):
         )
         self._restarts = create_restarts(job.settings.restart, job.job_id)
         self._repeated = RepeatedFailures(job.settings)
+        self.failover = RegionFailover(job.settings, self)
+        self._restarts_deploying: list[RegionRestart] = []
+        """The restarts of regions whose state is being restored."""
         self._failed_with_latest: int | None = None
         """The latest checkpoint at the last failure."""
         self._start = JobStart(self.graph, self.checkpoints, self.emit)
@@ -145,6 +155,11 @@ class JobMaster(Machine):
         return self.phase is Phase.RESTARTING and self.rescaling.is_under_way
 
     @property
+    def _is_at_work(self) -> bool:
+        """True if tasks run."""
+        return self.phase in (Phase.RUNNING, Phase.FAILING_OVER)
+
+    @property
     def _is_over(self) -> bool:
         """True if no task is left, or will soon be left, that could take part in a snapshot."""
         return self.ending_as is not None or (self.phase is Phase.RUNNING and self.tasks.all_finished)
@@ -152,8 +167,8 @@ class JobMaster(Machine):
     # --- from phase to phase --------------------------------------------------------------------------------------
 
     def parts(self) -> tuple[Any, ...]:
-        """Return the JobMaster and, for the events that do not concern the job, the checkpoint coordinator."""
-        return self, *self.checkpoints.parts()
+        """Return the JobMaster and, for the events that do not concern the job, the parts that handle them."""
+        return self, self.failover, *self.checkpoints.parts()
 
     def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
         """Handle one event, and then proceed as far as the phase allows."""
@@ -243,12 +258,7 @@ class JobMaster(Machine):
         """Restore the whole job from the latest checkpoint, or from scratch: assign its state, then restore the hooks.
 
         Flink: `SchedulerBase.restoreState` for a global recovery (`restoreLatestCheckpointedStateToAll`). Flink's
-        regional failover restarts only the pipelined region that failed (`restoreLatestCheckpointedStateToSubtasks`):
-        the operator coordinators keep running, and each is notified which of its subtasks go back (`subtaskReset`).
-        Regional failover has no counterpart here. All tasks of an epoch run in one Spark barrier stage, which fails as
-        a whole, so no task could be kept. In Flink it would rarely keep one either: a keyed or rebalancing exchange
-        joins its tasks to one region, so only the unconnected parts of a job are regions of their own. Flink's
-        `AdaptiveScheduler` restores whole jobs too.
+        `AdaptiveScheduler` always restores whole jobs. `_restore_regions` is the counterpart for some regions.
         """
         self._enter(event)
         self._take_slots()
@@ -320,13 +330,23 @@ class JobMaster(Machine):
             self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
             return
         self._enter(JobEvent.DEPLOYED)
+        self.failover.deployed()
         self.tasks = TaskTable(task.task for task in self.graph.tasks)
         self.emit(
-            StartEpoch(epoch=self.epoch, parallelism=self.graph.parallelism, max_parallelism=self.graph.max_parallelism)
+            StartEpoch(
+                epoch=self.epoch,
+                parallelism=self.graph.parallelism,
+                max_parallelism=self.graph.max_parallelism,
+                attempts=dict(self.attempts.restarted),
+            )
         )
-        restores = {} if restoring is None else restoring.job.restores
+        self._deploy_tasks(self.tasks, {} if restoring is None else restoring.job.restores)
+        self.restored_path = "" if latest is None else latest.location
+        self.rescaling.deployed(self.graph.parallelism)
+
+    def _deploy_tasks(self, tasks: Iterable[str], restores: Mapping[str, TaskRestore | None]) -> None:
         recovers_channels = hold_in_flight_data(restores.values())
-        for task in self.tasks:
+        for task in tasks:
             restore = restores.get(task)
             self.emit(
                 DeployTask(
@@ -337,8 +357,6 @@ class JobMaster(Machine):
                     lineage=self._start.lineage,
                 )
             )
-        self.restored_path = "" if latest is None else latest.location
-        self.rescaling.deployed(self.graph.parallelism)
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
@@ -368,19 +386,26 @@ class JobMaster(Machine):
             self.checkpoints.trigger.go_on()
 
     def _is_current(self, task: str, attempt: int) -> bool:
-        """Return True if this is the present attempt of the task, in the running epoch."""
-        return attempt == self.attempts.of(task) and self.phase is Phase.RUNNING
+        """Return True if this is the present attempt of the task, and its region does not restart."""
+        return attempt == self.attempts.of(task) and self._is_at_work and not self.tasks.is_stopped(task)
 
     def _task_failed(
         self, task: str, error: str, cause: FailureCause | None = None, *, recoverable: bool = True
     ) -> None:
         self._attempt_ended(task, ExecutionState.FAILED, error)
-        self._on_failure(f"{task} failed: {error}", cause, recoverable=recoverable)
+        regions = self.failover.of_task(task)
+        self._on_failure(f"{task} failed: {error}", cause, recoverable=recoverable, regions=regions)
 
     def _attempt_ended(self, task: str, state: ExecutionState, error: str = "") -> None:
         """Notify the operator coordinators of a task that failed or was cancelled."""
         self.tasks.end(task, state, error)
         self.coordinators.attempt_failed(task, self.attempts.of(task), error or None)
+
+    def tasks_stopped(self, tasks: Iterable[str]) -> None:
+        """Note that tasks of a region that restarts have stopped, those that had finished included."""
+        for task in tasks:
+            if self.tasks.state_of(task) is not ExecutionState.FAILED:
+                self._attempt_ended(task, ExecutionState.CANCELED)
 
     def _start_checkpoints_when_running(self) -> None:
         if self.phase is Phase.RUNNING and self.tasks.all_running:
@@ -429,8 +454,11 @@ class JobMaster(Machine):
 
     @handles(events.SlotLost)
     def _slot_lost(self, event: events.SlotLost) -> None:
-        if event.epoch == self.epoch and self.ending_as is None:
-            self._on_failure(f"worker {event.slot} was lost: {event.error}")
+        if event.epoch != self.epoch or self.ending_as is not None:
+            return
+        regions = self.failover.of_lost_slot(event.slot)
+        if regions or not self.failover.is_enabled:
+            self._on_failure(f"worker {event.slot} was lost: {event.error}", regions=regions)
 
     @handles(events.ClusterStopped)
     def _cluster_stopped(self, event: events.ClusterStopped) -> None:
@@ -479,7 +507,7 @@ class JobMaster(Machine):
 
     @handles(events.SplitsDiscovered)
     def _splits_discovered(self, event: events.SplitsDiscovered) -> None:
-        if self.phase is Phase.RUNNING:
+        if self._is_at_work:
             self.coordinators[event.operator_id].discovered(event.splits, event.error, may_pass=event.may_pass)
 
     def coordinator_failed(self, error: str, *, may_pass: bool) -> None:
@@ -492,11 +520,25 @@ class JobMaster(Machine):
 
     # --- failing, restarting, ending ------------------------------------------------------------------------------
 
-    def _on_failure(self, error: str, cause: FailureCause | None = None, *, recoverable: bool = True) -> None:
-        """Restart the job, if the strategy allows it and the `cause` has not recurred too often (None: it may pass)."""
-        if self.phase not in (Phase.RESTORING, Phase.RUNNING):
+    def _on_failure(
+        self,
+        error: str,
+        cause: FailureCause | None = None,
+        *,
+        recoverable: bool = True,
+        regions: tuple[Region, ...] = (),
+    ) -> None:
+        """Restart the job, if the strategy allows it and the `cause` has not recurred too often (None: it may pass).
+
+        If only some of its `regions` are affected, the tasks of the others keep running.
+
+        Flink: `DefaultScheduler.handleTaskFailure` for regions, `handleGlobalFailure`; `ExecutionFailureHandler`.
+        """
+        if self.phase is not Phase.RESTORING and not self._is_at_work:
             return
-        self.rescaling.stopped()
+        in_regions = self._is_at_work and self.failover.leaves_others(regions)
+        if not in_regions:
+            self.rescaling.stopped()
         self.checkpoints.abort_pending_checkpoints(CheckpointFailureReason.JOB_FAILOVER_REGION, error)
         self.checkpoints.stop_checkpoint_scheduler()
         if self.stopping.stands:
@@ -509,6 +551,9 @@ class JobMaster(Machine):
             delay_ms, error = None, repeated_error(error)
         if delay_ms is None:
             self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
+            return
+        if in_regions:
+            self._fail_over(regions, error, delay_ms)
             return
         self._dismiss_workers(JobEvent.FAIL, error)
         self._restart_after(delay_ms)
@@ -525,10 +570,12 @@ class JobMaster(Machine):
 
     def _dismiss_workers(self, event: JobEvent, error: str = "") -> None:
         """Enter a phase that waits for the epoch's workers to leave, if there are any; they are notified once."""
-        at_work, leaving = self.phase is Phase.RUNNING, self._awaited & {WORKERS}
+        at_work, leaving = self._is_at_work, self._awaited & {WORKERS}
         self._enter(event, error, awaits={WORKERS} if at_work else leaving)
         if at_work:
             self.rescaling.stopped()
+            self.failover.give_up()
+            self._restarts_deploying = []
             self.tasks.cancel()
             self._last_checkpoint.forget()
             self.emit(StopEpoch(epoch=self.epoch))
@@ -640,8 +687,10 @@ class JobMaster(Machine):
     def _timer_fired(self, event: events.TimerFired) -> None:
         if event.timer == RESTART_TIMER:
             self._awaited.discard(DELAY)
+        elif self.failover.on_timer(event.timer):
+            return
         elif event.timer.startswith(DISCOVERY_TIMER):
-            if self.phase is Phase.RUNNING:
+            if self._is_at_work:
                 self.emit(DiscoverSplits(operator_id=event.timer.removeprefix(DISCOVERY_TIMER)))
         elif self._rescale_timer_fired(event.timer):
             return
@@ -679,7 +728,7 @@ class JobMaster(Machine):
 
     def _act_on_rescale_request(self) -> None:
         """Act on the user's request, unless tasks of the running epoch are still starting: then all of them follow."""
-        starting = self.phase is Phase.RUNNING and not self.tasks.all_running
+        starting = self._is_at_work and not self.tasks.all_running
         if not starting and self.rescaling.act_on_request(self.restored_path):
             self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_CHECKPOINT))
 
@@ -723,6 +772,9 @@ class JobMaster(Machine):
 
     def _rescale_timer_fired(self, timer: str) -> bool:
         """Handle a timer that fired; return False for one that does not concern the parallelism."""
+        if self.phase is Phase.FAILING_OVER and self.rescaling.regions_gave_up_on_slots(timer):
+            self._no_slots_came_for_regions()
+            return True
         error = self.rescaling.gave_up_on_slots(timer)
         if error and self.phase is Phase.STARTING:
             self._cannot_begin(error)
@@ -740,6 +792,83 @@ class JobMaster(Machine):
             self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
         else:
             self._restart_after(delay_ms)
+
+    # --- the failover of regions ----------------------------------------------------------------------------------
+
+    def _fail_over(self, regions: tuple[Region, ...], error: str, delay_ms: int) -> None:
+        """Restart these regions after the delay, and let the tasks of the others run."""
+        self._last_checkpoint.forget()
+        if self.phase is Phase.RUNNING:
+            self._enter(JobEvent.FAIL_IN_REGIONS, error)
+        self.failover.begin(regions, error, delay_ms)
+
+    def _fail_over_when_ready(self) -> None:
+        self.stopping.take_failure()  # the tasks that were to stop run on, or have failed because of it
+        if self.stopping.stands:
+            self._fail_after_savepoint(self.failover.error)
+        elif self._restarts_deploying:
+            self._deploy_regions_when_restored()
+        elif self.failover.ready and self.checkpoints.ledger.storing is None and self.rescaling.has_slots_for_regions():
+            self._restore_regions(self.failover.ready)
+
+    def _restore_regions(self, restarts: list[RegionRestart]) -> None:
+        """Restore the tasks of regions that restart together from the latest checkpoint, or from scratch.
+
+        Flink: `DefaultScheduler.restartTasks`, `SchedulerBase.restoreState`.
+        """
+        tasks = [task for restart in restarts for task in restart.tasks]
+        restore = self.checkpoints.restore
+        try:
+            latest = restore.latest()
+            restored = None
+            if latest is not None:
+                restored = restore_tasks(self.graph, tasks, latest.operator_states, latest.checkpoint_id)
+                self.emit(restored.note(self.epoch, latest.location))
+            has_hooks = restore.restore_hooks(latest, allow_non_restored_state=True)
+        except ValueError as error:
+            self._on_failure(str(error))
+            return
+        self._restarts_deploying = restarts
+        self._restoring = None if latest is None or restored is None else Restoring(latest, restored)
+        self._awaited = {HOOKS} if has_hooks else set()
+        self._deploy_regions_when_restored()
+
+    def _deploy_regions_when_restored(self) -> None:
+        if self._awaited:
+            return
+        restarts, self._restarts_deploying = self._restarts_deploying, []
+        restoring, self._restoring = self._restoring, None
+        if restoring is not None:
+            self.checkpoints.ledger.restored(restoring.latest)
+        tasks = [task for restart in restarts for task in restart.tasks]
+        slots = self.failover.restarted(restarts)
+        self.checkpoints.tasks_redeployed(tasks)
+        self.attempts = self.attempts.after_restart([*tasks, *slots])
+        self.coordinators.reset(tasks, NO_CHECKPOINT if restoring is None else restoring.latest.checkpoint_id)
+        self.tasks.redeploy(tasks)
+        self.emit(StartTasks(epoch=self.epoch, attempts={each: self.attempts.of(each) for each in (*tasks, *slots)}))
+        self._deploy_tasks(tasks, {} if restoring is None else restoring.job.restores)
+        self.rescaling.regions_deployed()
+        if not self.failover.is_under_way:
+            self._enter(JobEvent.REGIONS_DEPLOYED)
+
+    def _no_slots_came_for_regions(self) -> None:
+        """Handle missing slots as a failure of the regions that wait for them, while the others hold theirs.
+
+        It counts towards the limit of the restart strategy, or else as a failure that recurs: the job does not wait
+        for ever. Flink: `DefaultScheduler.handleTaskDeploymentFailure`.
+        """
+        rescaling = self.rescaling
+        said = self.failover.slots_said(self.failover.ready, rescaling.slots or 0, rescaling.running_slots)
+        error = f"{said}, and no others came within {rescaling.settings.slot_wait_ms} ms"
+        cause = FailureCause.of_text("slots", error, may_pass=False)
+        delay_ms = self._restarts.next_delay_ms(self.at)
+        if delay_ms is not None and self._repeated.is_one_too_many(cause, self.checkpoints.store.latest_id):
+            delay_ms, error = None, repeated_error(error)
+        if delay_ms is None:
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
+        else:
+            self.failover.wait_again(delay_ms)
 
     # --- stopping with a savepoint --------------------------------------------------------------------------------
 
@@ -761,8 +890,9 @@ class JobMaster(Machine):
     def _is_restarting(self) -> bool:
         """True if the tasks ran before, and will run again. Flink declines a savepoint then; here it waits."""
         if self.phase is Phase.RUNNING:
-            return self.epoch > 1 and not self.tasks.all_running
-        return self.epoch > 0 and self.phase in (Phase.RESTARTING, Phase.RESTORING)
+            has_restarted = self.epoch > 1 or bool(self.attempts.restarted)
+            return has_restarted and not self.tasks.all_running
+        return self.epoch > 0 and self.phase in (Phase.FAILING_OVER, Phase.RESTARTING, Phase.RESTORING)
 
     def _refuse(self, request_id: int, error: str) -> None:
         self.emit(CompleteRequest(request_id=request_id, error=error))
@@ -836,6 +966,7 @@ _GO_ON: dict[Phase, Callable[[JobMaster], None]] = {
     Phase.STARTING: JobMaster._start_when_all_is_known,
     Phase.RESTORING: JobMaster._deploy_when_restored,
     Phase.RUNNING: JobMaster._finish_when_done,
+    Phase.FAILING_OVER: JobMaster._fail_over_when_ready,
     Phase.RESTARTING: JobMaster._restart_when_ready,
     Phase.FINISHING: JobMaster._end_when_ready,
     Phase.FAILING: JobMaster._end_when_ready,

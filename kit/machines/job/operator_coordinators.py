@@ -1,9 +1,10 @@
 """The operator coordinators of a job: their life cycles, their gateways, their part in checkpoints.
 
 `OperatorCoordinators` holds all coordinators of a job, each in an `OperatorCoordinatorHolder`. A holder stands between
-the JobMaster and one coordinator. It creates a new coordinator whenever the job goes back to a checkpoint, and ignores
-the old one. It catches what a coordinator raises and fails the job once. It runs the gates that keep events on the
-right side of a barrier (`kit.machines.job.subtask_gateway`).
+the JobMaster and one coordinator. It creates a new coordinator whenever the whole job goes back to a checkpoint, and
+ignores the old one; if only a region does, the coordinator stays and is notified of each subtask (`subtask_reset`). It
+catches what a coordinator raises and fails the job once. It runs the gates that keep events on the right side of a
+barrier (`kit.machines.job.subtask_gateway`).
 
 Gates open behind a subtask's trigger if the subtask is triggered directly, since triggers and events use the same
 ordered path. If the barrier comes through the operator's inputs, they open with its acknowledgement.
@@ -17,12 +18,12 @@ which follows the events on an ordered channel, and a host that could not send a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from kit.core.protocol import outages
 from kit.core.protocol.messages import OperatorEventToCoordinator
-from kit.core.protocol.notes import CoordinatorNotified, CoordinatorReset
+from kit.core.protocol.notes import CoordinatorNotified, CoordinatorReset, SubtaskReset
 from kit.core.protocol.tasks import split_task_name
 from kit.core.protocol.words import Word
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
@@ -222,6 +223,16 @@ class OperatorCoordinatorHolder:
         self.gateways.pop(subtask, None)
         self._call(lambda: self.coordinator.execution_attempt_failed(subtask, attempt, reason))
 
+    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
+        """Notify the coordinator that a subtask goes back to this checkpoint, while the coordinator keeps its state."""
+        self._ended.discard(subtask)
+        self.gateways.pop(subtask, None)
+        known = None if checkpoint_id == NO_CHECKPOINT else checkpoint_id
+        self.host.emit(
+            SubtaskReset(checkpoint_id=known, operator=self.name, operator_id=self.operator_id, subtask=subtask)
+        )
+        self._call(lambda: self.coordinator.subtask_reset(subtask, checkpoint_id))
+
     def data_ended(self, subtask: int) -> None:
         """Record that a subtask has processed all its input; after the last one there is no backlog in any case."""
         self._ended.add(subtask)
@@ -336,6 +347,15 @@ class OperatorCoordinators:
         """Report that an attempt of a task failed, or was cancelled (None)."""
         for holder, subtask in self._at(task):
             holder.attempt_failed(subtask, attempt, reason)
+
+    def reset(self, tasks: Iterable[str], checkpoint_id: int) -> None:
+        """Notify the coordinators that these tasks go back to a checkpoint, or to none (`NO_CHECKPOINT`).
+
+        Flink: `SchedulerBase.notifyCoordinatorsOfSubtaskRestore`.
+        """
+        for task in tasks:
+            for holder, subtask in self._at(task):
+                holder.subtask_reset(subtask, checkpoint_id)
 
     def data_ended(self, task: str) -> None:
         """Report that a task has processed all its input, or has finished."""

@@ -356,10 +356,30 @@ class Rescaling:
         self._wait_for_slots(SLOT_STABILIZATION_TIMER, stable_ms)
         return False
 
-    def _wait_for_slots(self, timer: str, for_ms: int | None) -> None:
+    def has_slots_for_regions(self) -> bool:
+        """Return True if tasks that stopped can be deployed again beside those that run, at the present parallelism.
+
+        Otherwise they wait for the host's next report or a timeout.
+        """
+        if self.slots is None or self.slots >= self.running_slots:
+            return True
+        self._wait_for_slots(SLOT_WAIT_TIMER, self.settings.slot_wait_ms, self.running_slots)
+        return False
+
+    @property
+    def running_slots(self) -> int:
+        """The number of slots on which the job was deployed."""
+        return max(self._runs.values())
+
+    def regions_deployed(self) -> None:
+        """Note that the tasks of some regions were deployed again."""
+        self._stop_waiting()
+        self.slots = None  # the host's reports about slots count until then
+
+    def _wait_for_slots(self, timer: str, for_ms: int | None, least: int | None = None) -> None:
         if not self.waits_for_slots:
             self.waits_for_slots = True
-            self.emit(WaitingForSlots(slots=self.slots, least=self.least))
+            self.emit(WaitingForSlots(slots=self.slots, least=self.least if least is None else least))
         if for_ms is not None and timer not in self._slot_timers:
             self._slot_timers.add(timer)
             self.emit(ScheduleTimer(timer=timer, due_ms=self.at + for_ms))
@@ -371,6 +391,14 @@ class Rescaling:
         self._slot_timers.discard(timer)
         self._stop_waiting()
         return f"{self.slots_said}, and no others came within {self.settings.slot_wait_ms} ms"
+
+    def regions_gave_up_on_slots(self, timer: str) -> bool:
+        """Return True if this timer says that stopped regions have waited for slots in vain."""
+        if timer != SLOT_WAIT_TIMER or not self.waits_for_slots:
+            return False
+        self._slot_timers.discard(timer)
+        self._stop_waiting()
+        return self.slots is not None and self.slots < self.running_slots
 
     @property
     def slots_said(self) -> str:

@@ -47,6 +47,8 @@ class Phase(Enum):
     """State is assigned, and the master hooks are restored."""
     RUNNING = "RUNNING"
     """The workers run."""
+    FAILING_OVER = "FAILING_OVER"
+    """Some regions restart, and the tasks of the others run (`kit.machines.job.region_failover`)."""
     RESTARTING = "RESTARTING"
     """The workers leave, the restart delay passes, a checkpoint being stored is decided, and slots become available."""
     FINISHING = "FINISHING"
@@ -81,9 +83,11 @@ class JobEvent(Enum):
     ENDED_BEFORE = "it ended under an earlier driver"
     DEPLOYED = "its tasks are deployed"
     FAIL = "it fails"
+    FAIL_IN_REGIONS = "some of its regions fail"
     FAIL_FOR_GOOD = "it fails for good"
     RESCALE = "it is rescaled"
     RESTART = "the workers have left, the delay is over"
+    REGIONS_DEPLOYED = "the tasks of its regions are deployed"
     CANCEL = "it is cancelled"
     LOSE_LEADERSHIP = "another driver takes over"
     ALL_FINISHED = "all tasks have finished"
@@ -94,6 +98,7 @@ _STATUS = {
     Phase.STARTING: JobStatus.CREATED,
     Phase.RESTORING: JobStatus.RUNNING,
     Phase.FINISHING: JobStatus.RUNNING,
+    Phase.FAILING_OVER: JobStatus.RESTARTING,
     Phase.SUSPENDING: JobStatus.FAILING,
 } | {phase: JobStatus[phase.name] for phase in Phase if phase.name in JobStatus.__members__}
 _ENDING_AS = {
@@ -128,6 +133,14 @@ PHASES = Transitions(
         Phase.RUNNING: {
             JobEvent.ALL_FINISHED: Phase.FINISHING,
             JobEvent.RESCALE: Phase.RESTARTING,
+            JobEvent.FAIL_IN_REGIONS: Phase.FAILING_OVER,
+            JobEvent.FAIL: Phase.RESTARTING,
+            JobEvent.FAIL_FOR_GOOD: Phase.FAILING,
+            JobEvent.CANCEL: Phase.CANCELLING,
+            JobEvent.LOSE_LEADERSHIP: Phase.SUSPENDING,
+        },
+        Phase.FAILING_OVER: {
+            JobEvent.REGIONS_DEPLOYED: Phase.RUNNING,
             JobEvent.FAIL: Phase.RESTARTING,
             JobEvent.FAIL_FOR_GOOD: Phase.FAILING,
             JobEvent.CANCEL: Phase.CANCELLING,

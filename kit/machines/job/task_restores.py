@@ -7,11 +7,11 @@ Follows Flink's `CheckpointCoordinator.restoreLatestCheckpointedStateInternal`; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kit.core.protocol.notes import StateAssigned
-from kit.core.protocol.tasks import TaskRestore, task_name
+from kit.core.protocol.tasks import TaskRestore, split_task_name, task_name, vertex_of
 from kit.core.state.operator_state import OperatorState
 from kit.core.state.restored_state import RestoredSubtaskState
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
@@ -32,6 +32,8 @@ class RestoredJob:
     restores: Mapping[str, TaskRestore | None]
     before: Mapping[str, OperatorState]
     checkpoint_id: int
+    is_partial: bool = False
+    """True if the other tasks of the graph keep running."""
 
     def note(self, epoch: int, path: str) -> StateAssigned:
         """Return the note for the trace: the epoch, the path of the checkpoint, and the assignments."""
@@ -41,7 +43,10 @@ class RestoredJob:
             for operator in vertex.operators
         }
         assignments = describe_assignments(names, self.restores, self.before)
-        return StateAssigned(checkpoint_id=self.checkpoint_id, epoch=epoch, path=path, assignments=assignments)
+        tasks = tuple(self.restores) if self.is_partial else ()
+        return StateAssigned(
+            checkpoint_id=self.checkpoint_id, epoch=epoch, path=path, assignments=assignments, tasks=tasks
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,34 @@ def restore_job(
     return RestoredJob(graph.with_max_parallelism(adopted), restores, operator_states, checkpoint_id)
 
 
+def restore_tasks(
+    graph: ExecutionGraph, tasks: Iterable[str], operator_states: Mapping[str, OperatorState], checkpoint_id: int
+) -> RestoredJob:
+    """Assign a checkpoint's state to these tasks of a running job, and to no others.
+
+    Only their vertices take part, which is why state of other operators is not an error. Raises
+    `kit.machines.restore.errors.RestoreError`.
+
+    Flink: `SchedulerBase.getInvolvedExecutionJobVertices`, `restoreLatestCheckpointedStateToSubtasks`. There the state
+    is assigned to all subtasks of these vertices, and has no effect on those that run.
+    """
+    job, wanted = graph.job_graph, tuple(tasks)
+    involved = {vertex_of(task) for task in wanted}
+    vertices = [vertex for vertex in assignment_vertices(graph) if vertex.name in involved]
+    assigned = assign_states(
+        vertices,
+        assignment_edges(job, involved),
+        operator_states,
+        checkpoint_id,
+        allow_non_restored_state=True,
+        repartition=repartition_with(job.parts.operator_state_repartitioner),
+    )
+    of_vertex = {vertex.name: restores for vertex, restores in zip(vertices, assigned.restores, strict=True)}
+    named = {task: split_task_name(task) for task in wanted}
+    restores = {task: of_vertex[vertex][subtask] for task, (vertex, subtask) in named.items()}
+    return RestoredJob(graph, restores, operator_states, checkpoint_id, is_partial=True)
+
+
 def hold_in_flight_data(restores: Iterable[TaskRestore | None]) -> bool:
     """Return True if any task has in-flight data to recover."""
     states = (state for restore in restores if restore is not None for state in restore.state.subtask_states.values())
@@ -109,12 +142,14 @@ def _id_pair(job: JobGraph, operator_id: str) -> OperatorIDPair:
     return OperatorIDPair(operator_id, None, operator.name, operator.uid)
 
 
-def assignment_edges(job: JobGraph) -> list[AssignmentEdge]:
-    """Return the job's edges for state assignment, with vertices as numbers."""
-    number = {vertex.name: index for index, vertex in enumerate(job.vertices)}
+def assignment_edges(job: JobGraph, among: Collection[str] | None = None) -> list[AssignmentEdge]:
+    """Return the edges of the job, or `among` these vertices, for state assignment, with vertices as numbers."""
+    names = [vertex.name for vertex in job.vertices if among is None or vertex.name in among]
+    number = {name: index for index, name in enumerate(names)}
     return [
         AssignmentEdge.of(
             number[edge.source], number[edge.target], edge.partitioner.name.lower(), edge.partition, edge.gate
         )
         for edge in job.edges
+        if edge.source in number and edge.target in number
     ]

@@ -1,8 +1,9 @@
 """The JobMaster's knowledge of the tasks of the present epoch.
 
-A table is created when its tasks are deployed, so they begin as DEPLOYING. Before that, Flink's tasks are SCHEDULED
-while slots are requested; here the host starts slots and tasks together (`StartEpoch`), so they do not have to wait. A
-task does not report that it is INITIALIZING: it stays DEPLOYING in the table until it runs.
+A table is created when its tasks are deployed, so they begin as DEPLOYING; those of a region do so again when it is
+restarted. Before that, Flink's tasks are SCHEDULED while slots are requested; here the host starts slots and tasks
+together (`StartEpoch`), so they do not have to wait. A task does not report that it is INITIALIZING: it stays DEPLOYING
+in the table until it runs.
 
 Follows Flink's `Execution` and `ExecutionGraph`, as far as they keep states.
 """
@@ -23,6 +24,14 @@ class TaskRecord:
     state: ExecutionState = ExecutionState.DEPLOYING
     error: str = ""
     data_ended: bool = False
+
+
+_LIVE = (
+    ExecutionState.CREATED,
+    ExecutionState.DEPLOYING,
+    ExecutionState.INITIALIZING,
+    ExecutionState.RUNNING,
+)
 
 
 class TaskTable:
@@ -52,9 +61,13 @@ class TaskTable:
         return ExecutionState.CREATED if record is None else record.state
 
     def is_live(self, task: str) -> bool:
-        """Return True if the epoch has this task and it has not ended."""
+        """Return True if the epoch has this task, it has not ended, and it was not told to stop."""
         record = self._records.get(task)
-        return record is not None and not record.state.is_terminal
+        return record is not None and record.state in _LIVE
+
+    def is_stopped(self, task: str) -> bool:
+        """Return True if a task was told to stop, or failed: it will run in another attempt only."""
+        return self.state_of(task) in (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED)
 
     def report(self, message: TaskStateChanged) -> None:
         """Record the state that a live task reports."""
@@ -73,15 +86,26 @@ class TaskTable:
         """Record that a task failed or was cancelled."""
         self._records[task].state, self._records[task].error = state, error
 
-    def cancel(self) -> None:
-        """Record that all live tasks have been told to stop."""
-        for record in self._records.values():
+    def cancel(self, tasks: Iterable[str] | None = None) -> None:
+        """Record that all live tasks, or those of `tasks` that live, have been told to stop.
+
+        Those that have finished will run again.
+        """
+        for task in self._records if tasks is None else tasks:
+            record = self._records[task]
             if not record.state.is_terminal:
                 record.state = ExecutionState.CANCELING
+            self._not_yet_running.add(task)
+            self._not_yet_finished.add(task)
 
     def canceling(self) -> list[str]:
         """Return the tasks that were told to stop."""
         return [task for task, record in self._records.items() if record.state is ExecutionState.CANCELING]
+
+    def redeploy(self, tasks: Iterable[str]) -> None:
+        """Record that these tasks, which were told to stop, are deployed again."""
+        for task in tasks:
+            self._records[task] = TaskRecord()
 
     @property
     def all_running(self) -> bool:

@@ -157,13 +157,15 @@ class CheckpointMoment:
 class RestoreMoment:
     """A restore of this checkpoint into the tasks of `epoch`; `assignments` are the trace's `StateAssigned` rows.
 
-    `before` is the parallelism of each vertex when the checkpoint was taken; it is empty if another run took it.
+    `before` is the parallelism of each vertex when the checkpoint was taken; it is empty if another run took it. With
+    `tasks`, only these were restored, and the other tasks of the epoch kept running.
     """
 
     epoch: int
     checkpoint_id: int
     assignments: tuple[Mapping[str, Any], ...] = ()
     before: Mapping[str, int] = field(default_factory=dict)
+    tasks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"RestoreMoment(epoch {self.epoch} from checkpoint {self.checkpoint_id}, {len(self.assignments)} parts)"

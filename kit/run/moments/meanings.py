@@ -14,6 +14,7 @@ from kit.core.protocol.notes import (
     CheckpointCompleted,
     CheckpointPending,
     CheckpointPlannedAgain,
+    RegionsFailed,
     StateAssigned,
     TaskAcknowledged,
 )
@@ -53,14 +54,15 @@ Meaning = Callable[[Moment, TraceRecord], Moment]
 
 def start_epoch(moment: Moment, record: TraceRecord) -> Moment:
     """Begin an epoch with new tasks and empty channels, and keep the checkpoints."""
+    attempts, epoch = record.data.get("attempts") or {}, record.data["epoch"]
     tasks = {
-        f"{vertex}/{subtask}": TaskMoment(attempt=record.data["epoch"])
+        f"{vertex}/{subtask}": TaskMoment(attempt=attempts.get(f"{vertex}/{subtask}", epoch))
         for vertex, parallelism in record.data["parallelism"].items()
         for subtask in range(parallelism)
     }
     return changed(
         moment,
-        epoch=record.data["epoch"],
+        epoch=epoch,
         tasks=like(moment.tasks, tasks),
         channels=like(moment.channels, {}),
         messages=like(moment.messages, {}),
@@ -83,17 +85,49 @@ def deploy(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def _restored(moment: Moment, restore: RestoreMoment) -> Moment:
-    if any((known.epoch, known.checkpoint_id) == (restore.epoch, restore.checkpoint_id) for known in moment.restores):
+    known = ((each.epoch, each.checkpoint_id) for each in moment.restores)
+    if not restore.tasks and (restore.epoch, restore.checkpoint_id) in known:
         return moment
     return changed(moment, restores=(*moment.restores, restore))
 
 
 def state_assigned(moment: Moment, record: TraceRecord) -> Moment:
-    """Note that the JobMaster assigned a checkpoint's state to the epoch that it is about to start."""
+    """Note that the JobMaster assigned a checkpoint's state to the epoch, or to the regions, that it is about to
+    start.
+    """
     note = record.note(StateAssigned)
     known = moment.checkpoints.get(note.checkpoint_id)
     before = {} if known is None else known.parallelism
-    return _restored(moment, RestoreMoment(note.epoch, note.checkpoint_id, tuple(note.assignments), before))
+    restore = RestoreMoment(note.epoch, note.checkpoint_id, tuple(note.assignments), before, tuple(note.tasks))
+    return _restored(moment, restore)
+
+
+def regions_failed(moment: Moment, record: TraceRecord) -> Moment:
+    """Note that the tasks of some regions are told to stop; those that have failed or are lost stay so."""
+    for task in record.note(RegionsFailed).tasks:
+        known = moment.tasks.get(task)
+        if known is not None and known.state != "FAILED":
+            moment = with_task(moment, task, state="CANCELING", is_known_finished=False)
+    return moment
+
+
+def tasks_stopped(moment: Moment, record: TraceRecord) -> Moment:
+    """Stop the tasks of some regions, and lose everything in transit between them; the others keep theirs."""
+    tasks = set(record.data["tasks"])
+    for task in tasks:
+        known = moment.tasks.get(task)
+        if known is not None and known.state != "FAILED":
+            moment = with_task(moment, task, state="CANCELED")
+    messages = {sent: message for sent, message in moment.messages.items() if message.task not in tasks}
+    channels = {number: each for number, each in moment.channels.items() if each.receiver not in tasks}
+    return changed(moment, messages=like(moment.messages, messages), channels=like(moment.channels, channels))
+
+
+def start_tasks(moment: Moment, record: TraceRecord) -> Moment:
+    """Begin another attempt of the tasks of some regions."""
+    attempts = {task: attempt for task, attempt in record.data["attempts"].items() if task in moment.tasks}
+    started = {task: TaskMoment(attempt=attempt) for task, attempt in attempts.items()}
+    return changed(moment, tasks=put_all(moment.tasks, started))
 
 
 def task_state(moment: Moment, record: TraceRecord) -> Moment:
@@ -115,11 +149,11 @@ def task_state_heard(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def slot_lost(moment: Moment, record: TraceRecord) -> Moment:
-    """Lose all tasks of a slot: the subtasks whose index is the slot's number."""
+    """Lose all tasks of a slot: the subtasks whose index is the slot's number, except for those that have finished."""
     if record.data["epoch"] != moment.epoch:
         return moment
-    for name in moment.tasks:
-        if name.rpartition("/")[2] == str(record.data["slot"]):
+    for name, task in moment.tasks.items():
+        if name.rpartition("/")[2] == str(record.data["slot"]) and not task.is_known_finished:
             moment = _lost(moment, name, record.data["error"])
     return moment
 

@@ -42,6 +42,7 @@ from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.operators.spec import shorten
 from kit.stream.settings.job_settings import (
     CheckpointConfig,
+    FailoverStrategy,
     JobSettings,
     RescaleConfig,
     RestartStrategy,
@@ -68,9 +69,10 @@ class StreamEnvironment(metaclass=SignedType):
 
     Without `restart`, a job with periodic checkpoints restarts with growing delays, as in Flink
     (`default_restart_strategy`); in the lab it restarts ten times. Three failures with the same cause, without a
-    completed checkpoint in between, end a job unless `restart` counts its restarts. `rescaling` says when a running job
-    may change its parallelism. For `buffer_rows`, `buffer_bytes` and `channel_credits` see `JobSettings`. Raises
-    GraphError and SettingError.
+    completed checkpoint in between, end a job unless `restart` counts its restarts. `failover` says which tasks restart
+    after a failure: those that exchanges connect with the failed one ("region"), or all ("full"). `rescaling` says when
+    a running job may change its parallelism. For `buffer_rows`, `buffer_bytes` and `channel_credits` see `JobSettings`.
+    Raises GraphError and SettingError.
 
     In a notebook, running a cell again removes what it added before and what depended on that. In a script each line
     adds to the job.
@@ -90,6 +92,7 @@ class StreamEnvironment(metaclass=SignedType):
         max_parallelism: int | None = None,
         checkpoint: CheckpointConfig | None = None,
         restart: RestartStrategy | None = None,
+        failover: FailoverStrategy | str = FailoverStrategy.FULL,
         rescaling: RescaleConfig | None = None,
         job_id: str | None = None,
         buffer_rows: int = 65_536,
@@ -117,6 +120,7 @@ class StreamEnvironment(metaclass=SignedType):
             checkpoint=checkpoint,
             restart=restart or default_restart_strategy(checkpoint),
             restart_is_default=restart is None,
+            failover=failover,  # type: ignore[arg-type]  # a name becomes its member
             rescaling=rescaling or RescaleConfig(),
             buffer_rows=buffer_rows,
             buffer_bytes=buffer_bytes,

@@ -18,11 +18,16 @@ pipelined here, so a region has no exchange with another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from kit.core.protocol.tasks import split_task_name, task_name
 from kit.stream.graph.execution_graph import ExecutionGraph, Wiring
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.settings.job_settings import FailoverStrategy
+
+MOST_NAMED = 4
+"""The most tasks of a region that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,9 @@ class Region:
         return frozenset(split_task_name(task)[1] for task in self.tasks)
 
     def __str__(self) -> str:
-        return f"region {self.number} ({tasks_said(self.tasks)})"
+        first = ", ".join(self.tasks[:MOST_NAMED])
+        more = len(self.tasks) - MOST_NAMED
+        return f"region {self.number} ({first}{f' and {more} more' if more > 0 else ''})"
 
 
 class Regions:
@@ -72,20 +79,9 @@ class Regions:
         return f"Regions({', '.join(f'{len(region.tasks)} tasks' for region in self._regions)})"
 
 
-def tasks_said(tasks: Iterable[str]) -> str:
-    """Return tasks as text: each vertex once, with the range or the list of its subtasks."""
-    by_vertex: dict[str, list[int]] = {}
-    for task in tasks:
-        vertex, subtask = split_task_name(task)
-        by_vertex.setdefault(vertex, []).append(subtask)
-    return ", ".join(f"{vertex}/{_numbers_said(sorted(subtasks))}" for vertex, subtasks in by_vertex.items())
-
-
-def _numbers_said(numbers: list[int]) -> str:
-    first, last = numbers[0], numbers[-1]
-    if len(numbers) > 2 and last - first == len(numbers) - 1:
-        return f"{first}..{last}"
-    return "+".join(map(str, numbers))
+def as_a_whole(job: JobGraph) -> JobGraph:
+    """Return the job for a host that cannot restart a part of it: every failure restarts all tasks."""
+    return replace(job, settings=replace(job.settings, failover=FailoverStrategy.FULL))
 
 
 class _Joined:

@@ -7,7 +7,9 @@ context and gateways.
 The life of a coordinator: it is created with a context; `reset_to_checkpoint` if the job starts from a snapshot;
 `start`; for each attempt of a subtask `execution_attempt_ready` with its gateway, then events, then
 `execution_attempt_failed` unless it finished. When the whole job goes back to a checkpoint, a *new* coordinator is
-created, reset (to the checkpoint's bytes, or to none) and started; the old one is closed and ignored from then on.
+created, reset (to the checkpoint's bytes, or to none) and started; the old one is closed and ignored from then on. When
+only some subtasks go back, the coordinator stays, and `subtask_reset` names each of them after its
+`execution_attempt_failed` and before its next `execution_attempt_ready`.
 `close` is the last call.
 
 An exception in any of these calls fails the job. Follows Flink's `OperatorCoordinator`.
@@ -126,6 +128,13 @@ class OperatorCoordinator:
 
         `state` is None if the checkpoint has none of this operator, and if there is no checkpoint at all
         (`NO_CHECKPOINT`).
+        """
+
+    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
+        """Handle a subtask that goes back to this checkpoint (`NO_CHECKPOINT`: to its beginning); the others keep
+        running.
+
+        What was sent to the subtask since then is lost, and the coordinator must do it again.
         """
 
     def execution_attempt_ready(self, subtask: int, attempt: int, gateway: SubtaskGateway) -> None:

@@ -37,6 +37,7 @@ from kit.stream.settings.setting_rules import (
     BACKLOG_TIME,
     CHECKPOINT_TIME,
     DURABILITIES,
+    FAILOVERS,
     MAX_BUFFER_BYTES,
     MAX_MEMORY_THRESHOLD_BYTES,
     MODES,
@@ -45,6 +46,7 @@ from kit.stream.settings.setting_rules import (
     RETENTIONS,
     STORE,
     CheckpointingMode,
+    FailoverStrategy,
     check,
     rules_of,
     setting,
@@ -427,6 +429,10 @@ class JobSettings:
     buffers have 32 KiB. Here each costs a Python turn, and 4 MiB keep a full batch of a few numeric columns (64k rows
     of two are 1 MiB) in one piece.
 
+    With `failover` "region", a failure restarts the tasks that exchanges connect with the one that failed, and the
+    others keep running (`kit.stream.graph.regions`). With "full" it restarts all tasks. A `reactive` job always
+    restarts as a whole, as with Flink's adaptive scheduler, and so does a job on Spark.
+
     Flink 1.11 carries them as `SnapshotSettings` in the `JobCheckpointingSettings`.
     """
 
@@ -434,12 +440,14 @@ class JobSettings:
     restart: RestartStrategy = field(default_factory=NoRestart)
     restart_is_default: bool = False
     """True if the user did not choose `restart`: the lab then has a default of its own."""
+    failover: FailoverStrategy = setting(FailoverStrategy.FULL, FAILOVERS, "jobmanager.execution.failover-strategy")
     rescaling: RescaleConfig = field(default_factory=RescaleConfig)
     buffer_rows: int = setting(65_536, count(1))
     buffer_bytes: int = setting(4 * 1024 * 1024, whole(1, MAX_BUFFER_BYTES), "taskmanager.memory.segment-size")
     channel_credits: int = setting(2, count(1), "taskmanager.network.memory.buffers-per-channel")
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "failover", member(FailoverStrategy, self.failover))
         check(self)
 
     @property
@@ -474,6 +482,7 @@ __all__ = [
     "CheckpointCoordinatorConfiguration",
     "CheckpointingMode",
     "ExponentialDelay",
+    "FailoverStrategy",
     "FailureRate",
     "FixedDelay",
     "JobSettings",

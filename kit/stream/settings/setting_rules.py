@@ -47,7 +47,15 @@ class CheckpointingMode(Enum):
     AT_LEAST_ONCE = "at_least_once"
 
 
+class FailoverStrategy(Enum):
+    """The tasks that restart after a failure: a pipelined region, or all (`FailoverStrategyFactoryLoader`)."""
+
+    REGION = "region"
+    FULL = "full"
+
+
 MODES, RETENTIONS, DURABILITIES = one_of(CheckpointingMode), one_of(RetentionPolicy), one_of(Durability)
+FAILOVERS = one_of(FailoverStrategy)
 STORE = Allowed(
     f"{', '.join(map(repr, [IN_MEMORY, *EXAMPLES[:-1]]))} or {EXAMPLES[-1]!r}",
     lambda found: isinstance(found, str) and (found == IN_MEMORY or store_named(found) is not None),

@@ -347,4 +347,5 @@ def test_the_machine_knows_its_events() -> None:
         "OutputDataDecided",
         "ChannelStateFileWritten",
         "ChannelStateFileFailed",
+        "SubtasksRedeployed",
     }

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.core.protocol.events import SubtasksRedeployed
 from kit.core.protocol.messages import ChannelStateWritten
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
 from kit.stream.settings.job_settings import CheckpointConfig
@@ -147,3 +148,29 @@ def test_a_slot_shares_files_as_the_settings_say() -> None:
 def test_without_unaligned_checkpoints_no_task_registers() -> None:
     state = SlotChannelState.of(fan_in().execution_graph(), 0, 1)
     assert repr(state).startswith("SlotChannelState(slot 0, 0 tasks")
+
+
+# --- restarts of regions ----------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_restarts_registers_again_and_shares_no_file_with_its_earlier_attempt() -> None:
+    slot = Joining("0/0", "1/0")
+    slot.hear(release("1/0"), SubtasksRedeployed(tasks=("1/0",)))
+    assert slot.groups(2) == {"0/0": ["0/0"], "1/0": ["1/0"]}
+
+
+def test_a_restarted_task_gets_no_answer_about_what_its_earlier_attempt_wrote() -> None:
+    slot = Joining("0/0", "1/0")
+    slot.hear(start(1, "0/0"), start(1, "1/0"), write_in(task="1/0"), *complete("1/0"))
+    slot.hear(release("1/0"), SubtasksRedeployed(tasks=("1/0",)))
+    slot.hear(*complete("0/0"))
+    assert list(slot.write_files().written()) == ["0/0"]
+
+
+def test_a_new_slot_waits_only_for_the_tasks_that_are_deployed_in_it() -> None:
+    graph = fan_in().execution_graph()
+    tasks_there = [task.task for task in graph.tasks_with_index(0)]
+    machine = SlotChannelState.of(graph, 0, 2, tasks_there[:1])
+    assert machine.identity == "slot 0@2"
+    machine.handle(SubtasksRedeployed(tasks=tuple(tasks_there[1:])), 0)
+    machine.validate()

@@ -3,6 +3,8 @@
 The job is `source` x2 -hash-> `sums` x2, and `source` is a chain of two operators. With `coordinator=True` all three
 operators have a `RecordingCoordinator`. The test looks at the one on the head of `source` (with `on="sums"` at that of
 `sums`), and after each event the harness compares the others with it.
+
+With `regions=True` the exchange is a forward one, so that the tasks of each subtask are a region, which restarts alone.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from kit.core.protocol.words import Word
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus
-from kit.stream.graph.job_graph import JobGraph
+from kit.stream.graph.job_graph import JobEdge, JobGraph
+from kit.stream.graph.partitioners import PartitionerKind
 from kit.stream.operators.base import OperatorSpec
 from kit.stream.operators.coordinator import (
     CoordinatorSnapshot,
@@ -35,7 +38,7 @@ from kit.stream.operators.coordinator import (
     OperatorCoordinatorContext,
     Payload,
 )
-from kit.stream.settings.job_settings import FixedDelay, JobSettings, RestartStrategy
+from kit.stream.settings.job_settings import FailoverStrategy, FixedDelay, JobSettings, RestartStrategy
 from tests.answers import favourable
 from tests.machines.coordinator.harness import JOB, graph, operator_id
 
@@ -101,6 +104,9 @@ class RecordingCoordinator(OperatorCoordinator):
     def execution_attempt_failed(self, subtask: int, attempt: int, reason: str | None) -> None:
         self._note("failed", subtask, attempt, reason)
 
+    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
+        self._note("subtask reset", subtask, checkpoint_id)
+
     def close(self) -> None:
         self._note("close")
 
@@ -141,18 +147,27 @@ def _without_state(call: tuple[Any, ...]) -> tuple[Any, ...]:
     return call[:2] if call[0] == "reset" else call
 
 
-def job_of(specs: Mapping[str, OperatorSpec], restart: RestartStrategy, **checkpoint: Any) -> JobGraph:
+def job_of(
+    specs: Mapping[str, OperatorSpec], restart: RestartStrategy, *, regions: bool = False, **checkpoint: Any
+) -> JobGraph:
     """Return the job graph with these specs, by operator id."""
     job = graph(chains={"source": 2}, **checkpoint).job_graph
     vertices = tuple(
         replace(
             vertex,
             operators=tuple(replace(operator, spec=specs[operator.operator_id]) for operator in vertex.operators),
+            inputs=tuple(map(_forward, vertex.inputs)) if regions else vertex.inputs,
+            outputs=tuple(map(_forward, vertex.outputs)) if regions else vertex.outputs,
         )
         for vertex in job.vertices
     )
-    settings = JobSettings(checkpoint=job.settings.checkpoint, restart=restart)
+    failover = FailoverStrategy.REGION if regions else FailoverStrategy.FULL
+    settings = JobSettings(checkpoint=job.settings.checkpoint, restart=restart, failover=failover)
     return JobGraph(JOB, "job", vertices, settings)
+
+
+def _forward(edge: JobEdge) -> JobEdge:
+    return replace(edge, partitioner=PartitionerKind.FORWARD, key_columns=())
 
 
 class JobHarness:
@@ -167,6 +182,7 @@ class JobHarness:
         hooks: Sequence[str] = (),
         slow: bool = False,
         fail_in: str = "",
+        regions: bool = False,
         **checkpoint: Any,
     ) -> None:
         self.spec = CoordinatedSpec(has_coordinator=coordinator, slow=slow, fail_in=fail_in)
@@ -177,7 +193,7 @@ class JobHarness:
             if each != self.operator_id
         }
         specs = {**self.others, self.operator_id: self.spec}
-        job = job_of(specs, FixedDelay(10, 5) if restart is None else restart, **checkpoint)
+        job = job_of(specs, FixedDelay(10, 5) if restart is None else restart, regions=regions, **checkpoint)
         self.master = JobMaster(job, hooks)
         self.at = 1_000
         self.next_id = 1
@@ -229,7 +245,7 @@ class JobHarness:
             for task, record in self.master.tasks.items() if spec.made else ():
                 vertex, _, subtask = task.rpartition("/")
                 if vertex == OPERATORS[each] and record.state is ExecutionState.RUNNING:
-                    assert ("ready", int(subtask), self.master.epoch) in spec.made[-1].calls
+                    assert ("ready", int(subtask), self.master.attempts.of(task)) in spec.made[-1].calls
 
     def take(self, kind: type[W]) -> list[W]:
         """Return the commands of this kind that have not been taken yet."""
@@ -294,7 +310,7 @@ class JobHarness:
 
     def become(self, task: str, state: ExecutionState, error: str = "", attempt: int | None = None) -> None:
         """Let a task enter this state."""
-        attempt = self.master.epoch if attempt is None else attempt
+        attempt = self.master.attempts.of(task) if attempt is None else attempt
         self.give(TaskStateChanged(task=task, attempt=attempt, state=state, error=error))
 
     def fail(self, task: str = "source/1") -> None:
@@ -357,7 +373,7 @@ class JobHarness:
         self.give(
             AcknowledgeCheckpoint(
                 task=task,
-                attempt=self.master.epoch if attempt is None else attempt,
+                attempt=self.master.attempts.of(task) if attempt is None else attempt,
                 job_id=JOB,
                 checkpoint_id=checkpoint_id,
                 state=snapshot,
@@ -388,7 +404,7 @@ class JobHarness:
         self.give(
             DeclineCheckpoint(
                 task=task,
-                attempt=self.master.epoch,
+                attempt=self.master.attempts.of(task),
                 job_id=JOB,
                 checkpoint_id=checkpoint_id,
                 reason=reason,
@@ -401,7 +417,7 @@ class JobHarness:
 
     def say(self, task: str, payload: Payload, attempt: int | None = None) -> None:
         """Send an event from a task's operator to its coordinator."""
-        attempt = self.master.epoch if attempt is None else attempt
+        attempt = self.master.attempts.of(task) if attempt is None else attempt
         self.give(OperatorEventToCoordinator(task=task, attempt=attempt, operator_id=self.operator_id, payload=payload))
 
     def told(self) -> list[tuple[str, Payload]]:
@@ -411,6 +427,7 @@ class JobHarness:
 
 ANSWERED: tuple[type[Word], ...] = (
     commands.AllocateCheckpointId,
+    commands.StopTasks,
     commands.InitializeLocation,
     commands.ScheduleCoordinatorCheckpoint,
     commands.TriggerMasterHook,

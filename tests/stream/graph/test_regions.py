@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kit import CollectionSource, CollectSink, StreamEnvironment, sum_
 from kit.stream.api.datastream import DataStream
 from kit.stream.graph.execution_graph import ExecutionGraph
-from kit.stream.graph.regions import Regions, tasks_said
+from kit.stream.graph.regions import Regions
 
 ROWS = pa.table({"word": ["a", "b"], "n": [1, 2]})
 
@@ -120,5 +120,8 @@ def test_regions_are_the_components_that_the_channels_connect(widths: list[int],
     assert {frozenset(region.tasks) for region in Regions(graph)} == set(map(frozenset, found.values()))
 
 
-def test_tasks_are_said_by_vertex() -> None:
-    assert tasks_said(["a/0", "b/0", "a/1", "a/2", "b/2"]) == "a/0..2, b/0+2"
+def test_a_region_names_its_first_tasks() -> None:
+    env = environment(3)
+    keyed(env, "orders")
+    (region,) = Regions(env.execution_graph())
+    assert str(region) == "region 1 (orders/0, orders/1, orders/2, orders-totals/0 and 5 more)"

@@ -73,6 +73,7 @@ FLINKS = {
 """Flink's options and defaults (in ms and bytes), as its 2.x sources have them; its "NONE" is our "memory", any
 scheduler but the adaptive one our False."""
 OTHERWISE = {
+    "jobmanager.execution.failover-strategy": "full",
     "taskmanager.memory.segment-size": 4 * 1024 * 1024,
     "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": 0,
 }

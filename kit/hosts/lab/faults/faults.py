@@ -20,7 +20,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
-from kit.core.protocol.commands import ReadSplit, StopEpoch
+from kit.core.protocol.commands import ReadSplit, StopEpoch, StopTasks
 from kit.core.protocol.duties import Failure
 from kit.core.protocol.events import OperatorEventLost, SlotsChanged
 from kit.core.protocol.messages import NotifyCheckpointComplete, OperatorEventToTask
@@ -399,7 +399,7 @@ class LoseAnswer(CommandFault):
     @classmethod
     def variants(cls, command: Any) -> Sequence[tuple[Any, ...]]:
         """Return one for a command with an answer, except a worker's shutdown, which involves no disk."""
-        return [()] if command.answers and not isinstance(command, StopEpoch) else []
+        return [()] if command.answers and not isinstance(command, StopEpoch | StopTasks) else []
 
     def happen(self, world: World) -> None:
         machine, (command, _) = world.agenda.take_io(self.number)

@@ -17,6 +17,9 @@ stage passes each row on once, and its rows show whether its state was lost or d
 
 The rows end in the sink `rows`. A branch from the source may lead by keyed totals to `totals`, by windows to `windows`,
 or by merging sessions to `sessions`. With `hooks`, the job has master hooks whose names differ in case only.
+
+A second pipeline, which no exchange connects with the first, may number `beside` rows by key, in one subtask, and end
+in the sink `beside`. With `failover="region"` a failure of one pipeline must leave the other alone.
 """
 
 from __future__ import annotations
@@ -33,7 +36,19 @@ import pandas as pd
 from kit.core.protocol.properties import RetentionPolicy
 from kit.files.master_hooks import MasterHook
 from kit.hosts.lab.named_hook import named_hooks
-from kit.hosts.lab.random_stages import HEARD, KEYS, LAST_WORDS, RULE, RULES, STAGES, TALLY, drawn_stage, signs, source
+from kit.hosts.lab.random_stages import (
+    HEARD,
+    KEYS,
+    LAST_WORDS,
+    RULE,
+    RULES,
+    STAGES,
+    TALLY,
+    drawn_stage,
+    number_beside,
+    signs,
+    source,
+)
 from kit.stream.api.datastream import DataStream
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectSink
@@ -71,6 +86,8 @@ class RandomJob:
     branch: str = ""
     mode: str = "aligned"
     hooks: int = 0
+    beside: int = 0
+    failover: str = "full"
     settings: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -123,6 +140,8 @@ class RandomJob:
             branch=chance.choice(["", "totals", "windows", "sessions"]),
             mode=mode,
             hooks=chance.choice([0, 0, 0, 2]),
+            beside=chance.choice([0, 0, 0, 6, 12]),
+            failover=chance.choice(["full", "region", "region"]),
             settings=settings,
         )
 
@@ -167,27 +186,33 @@ class RandomJob:
                 }
             ),
             restart=FixedDelay(RESTARTS, 100),
+            failover=self.failover,
             chaining=self.chaining,
             channel_credits=self.credits,
             buffer_bytes=self.buffer_bytes,
         )
-        stream = source(env, "rows", self.records, self.splits, self.batch_rows)
+        stream: DataStream = source(env, "rows", self.records, self.splits, self.batch_rows)
         _branch_off(self.branch, stream)
         for number, stage in enumerate(self.stages):
             kind, _, way = stage.partition(" ")
             stream = STAGES[kind](env, stream, f"{kind}{number}", way)
         stream.sink_to(CollectSink("rows"), uid="rows-out")
+        if self.beside:
+            beside = number_beside(env, _rows(self.beside), self.batch_rows)
+            beside.sink_to(CollectSink(BESIDE), uid=f"{BESIDE}-out").set_parallelism(1)
         return env
 
     @property
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of the source: row number, key, event time."""
-        return [{"n": n, "k": KEYS[n * 7 % len(KEYS)], "t": 2 * n, "number": 0} for n in range(self.rows)]
+        return _rows(self.rows)
 
     # --- its output -----------------------------------------------------------------------------------------------
 
     def problems(self, output: Callable[[str], pd.DataFrame]) -> Iterator[str]:
         """Yield the errors in the output after all input was read."""
+        if self.beside:
+            yield from self._beside_problems(_records_of(output(BESIDE)))
         rows = _records_of(output("rows"))
         found = Counter(row["n"] for row in rows if row["n"] >= 0)
         wanted = Counter(range(self.rows))
@@ -208,15 +233,18 @@ class RandomJob:
             elif self.branch == "sessions":
                 yield from self._sessions_problems(_records_of(output("sessions")))
 
+    def _beside_problems(self, rows: list[dict[str, Any]]) -> Iterator[str]:
+        found, wanted = Counter(row["n"] for row in rows), Counter(range(self.beside))
+        if wanted - found:
+            yield f"rows lost beside: {sorted((wanted - found).elements())}"
+        if self.is_exactly_once and found - wanted:
+            yield f"rows twice beside: {sorted((found - wanted).elements())}"
+        if self.is_exactly_once and found == wanted:
+            yield from _wrong_numbers(rows)
+
     def _state_problems(self, rows: list[dict[str, Any]]) -> Iterator[str]:
         if "numbered" in self.stages:
-            numbers: dict[str, list[int]] = {}
-            for row in rows:
-                if row["n"] >= 0:
-                    numbers.setdefault(row["k"], []).append(row["number"])
-            wrong = {key: sorted(each) for key, each in numbers.items() if sorted(each) != [*range(1, len(each) + 1)]}
-            if wrong:
-                yield f"value state: the rows of a key were numbered {wrong}"
+            yield from _wrong_numbers(rows)
         if any(stage.startswith("tally") for stage in self.stages):
             counted = sum(row["number"] for row in rows if row["k"] == TALLY)
             if counted != self.rows:
@@ -276,6 +304,8 @@ class RandomJob:
 
     def simpler(self) -> Iterator[RandomJob]:
         """Yield slightly simpler jobs, the largest simplification first."""
+        if self.beside:
+            yield replace(self, beside=0)
         if self.branch:
             yield replace(self, branch="")
         for number in range(len(self.stages)):
@@ -284,7 +314,7 @@ class RandomJob:
             if 0 <= rows < self.rows:
                 yield replace(self, rows=rows)
         plain = RandomJob()
-        plainer = ("chaining", "credits", "buffer_bytes", "batch_rows", "mode", "hooks")
+        plainer = ("chaining", "credits", "buffer_bytes", "batch_rows", "mode", "hooks", "failover")
         changes: list[dict[str, Any]] = [
             *({name: number} for name in ("splits", "parallelism") for number in range(1, getattr(self, name))),
             *({name: getattr(plain, name)} for name in plainer if getattr(self, name) != getattr(plain, name)),
@@ -301,11 +331,28 @@ class RandomJob:
         shape = f"parallelism {self.parallelism}{'' if self.chaining else ', unchained'}"
         shape += f", {self.credits} credits, buffers of {self.buffer_bytes} B"
         shape += f", {self.hooks} hooks" if self.hooks else ""
+        shape += f", {self.beside} rows beside" if self.beside else ""
+        shape += f", failover of a {self.failover}" if self.failover == "region" else ""
         return f"{way}; {flow}; {shape}; {self.mode}{', ' if settings else ''}{settings}"
 
 
-NAME, ARROW = "random", " -> "
+NAME, ARROW, BESIDE = "random", " -> ", "beside"
 _FIELDS = tuple(each.name for each in fields(RandomJob) if each.name != "settings")
+
+
+def _rows(count: int) -> list[dict[str, Any]]:
+    return [{"n": n, "k": KEYS[n * 7 % len(KEYS)], "t": 2 * n, "number": 0} for n in range(count)]
+
+
+def _wrong_numbers(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield an error if the rows of a key are not numbered one by one."""
+    numbers: dict[str, list[int]] = {}
+    for row in rows:
+        if row["n"] >= 0:
+            numbers.setdefault(row["k"], []).append(row["number"])
+    wrong = {key: sorted(each) for key, each in numbers.items() if sorted(each) != [*range(1, len(each) + 1)]}
+    if wrong:
+        yield f"value state: the rows of a key were numbered {wrong}"
 
 
 def _branch_off(branch: str, stream: DataStream) -> None:

@@ -302,6 +302,14 @@ def _union_at_the_source(env: StreamEnvironment, rows: Rows) -> None:
     remembered.sink_to(CollectSink("out"), uid="out", name="out")
 
 
+def _two_pipelines(env: StreamEnvironment, rows: Rows) -> None:
+    for name, parallelism in (("steady", 1), ("shaky", env.parallelism)):
+        read = env.from_source(rows.source(), uid=name, name=name).set_parallelism(parallelism)
+        counted = read.key_by("k").aggregate(rows=count(), total=sum_("n")).uid(f"{name}-sums").name(f"{name}-sums")
+        counted.set_parallelism(parallelism)
+        counted.sink_to(CollectSink(name), uid=f"{name}-out", name=f"{name}-out").set_parallelism(parallelism)
+
+
 READY_JOBS = {
     job.name: job
     for job in (
@@ -309,6 +317,7 @@ READY_JOBS = {
         ReadyJob("two-sources", "left and right, of one subtask each, together by key to sums", _two_sources),
         ReadyJob("short-and-long", "as two-sources, but one of them ends early", _short_and_long),
         ReadyJob("new-before-short", "the same with another source, and short behind it", _new_before_short),
+        ReadyJob("two-pipelines", "steady, of one subtask, and shaky, which no exchange connects", _two_pipelines),
         ReadyJob("two-inputs", "left and right, connected by key: an operator with two inputs", _two_inputs),
         ReadyJob("two-gates", "left and right, to each in turn of three subtasks with two inputs", _two_gates),
         ReadyJob("pipeline", "letters, to each step in turn, by key to sums: two exchanges", _pipeline),

@@ -23,7 +23,15 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, ClassVar
 
-from kit.core.protocol.commands import AwaitRows, CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, StopEpoch
+from kit.core.protocol.commands import (
+    AwaitRows,
+    CancelTimer,
+    GrantCredit,
+    ReadSplit,
+    ScheduleTimer,
+    StopEpoch,
+    StopTasks,
+)
 from kit.core.protocol.duties import Command, Duty, by_command
 from kit.core.protocol.events import (
     CreditReceived,
@@ -32,9 +40,11 @@ from kit.core.protocol.events import (
     ProcessInput,
     RowsAvailable,
     SlotLost,
+    SubtasksRedeployed,
+    TasksStopped,
     TimerFired,
 )
-from kit.core.protocol.messages import OutputDataDecided, SlotMessage, SubmitChannelState
+from kit.core.protocol.messages import CancelTask, OutputDataDecided, SlotMessage, SubmitChannelState
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, ProtocolError, Word
 from kit.core.trace.schedule import FAILURES, FROM_OUTSIDE, Handled
@@ -50,10 +60,11 @@ from kit.hosts.lab.recordings.snapshot_on_disk import snapshot_on_disk
 from kit.hosts.lab.world.actions import Action, Group
 from kit.hosts.lab.world.edge import LabEdge
 from kit.hosts.lab.world.world import JOB, World, failure_of
-from kit.machines.channel.channel_state.slot_channel_state import slot_name
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState, slot_name
 from kit.machines.task.unknown_task import answer_for_unknown_task
 from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.graph.regions import as_a_whole
 from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.operators.spec import shorten
 
@@ -231,12 +242,41 @@ class FollowingWorld(World):
         self._in_hand = {cause: held for cause, held in self._in_hand.items() if held.machine == JOB}
         return Envelope(EpochEnded(epoch=self.master.epoch), event.cause)
 
+    def _find_cancellation(self, event: Handled) -> Take | None:
+        """Find the end of a task whose region restarts."""
+        asked = any(work.cause == event.cause for _, work in self.agenda.work.values())
+        task = self.tasks[event.machine]
+        word = CancelTask(task=task.name, attempt=task.attempt)
+        return partial(Envelope, word, event.cause) if asked else None
+
+    def _find_end_of_tasks(self, event: Handled) -> Take | None:
+        """Find the end of all tasks of the regions that restart together."""
+        for number, (_, work) in self.agenda.work.items():
+            if work.cause == event.cause and isinstance(work.word, StopTasks):
+                return partial(self._take_end_of_tasks, number)
+        return None
+
+    def _take_end_of_tasks(self, number: int) -> Envelope:
+        _, (command, cause) = self.agenda.take_io(number)
+        ended = [name for name in command.tasks if name in self.tasks]
+        self._in_hand = {each: held for each, held in self._in_hand.items() if held.machine not in ended}
+        for channel in [each for each in self._credits if self.graph.channels[each].source_task in ended]:
+            del self._credits[channel]
+        self.forget_tasks(ended)
+        return Envelope(TasksStopped(epoch=command.epoch, restart=command.restart, tasks=command.tasks), cause)
+
+    def _find_redeployment(self, event: Handled) -> Take | None:
+        return partial(Envelope, SubtasksRedeployed(tasks=tuple(event.facts["tasks"])), event.cause)
+
     _FIND: ClassVar[dict[str, Callable[[FollowingWorld, Handled], Take | None]]] = {
         ProcessInput.__name__: lambda world, event: partial(Envelope, ProcessInput()),
         ElementReceived.__name__: _find_element,
         CreditReceived.__name__: _find_credit,
         TimerFired.__name__: _find_timer,
         EpochEnded.__name__: _find_end_of_epoch,
+        CancelTask.__name__: _find_cancellation,
+        TasksStopped.__name__: _find_end_of_tasks,
+        SubtasksRedeployed.__name__: _find_redeployment,
         **dict.fromkeys(_FROM_OUTSIDE, lambda world, event: partial(world._take_outside, event)),
     }
     """The functions that find each kind of event that is neither a message nor an answer."""
@@ -309,6 +349,11 @@ class FollowingWorld(World):
         to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
         slot = slot_name(self.tasks[message.task].subtask)
         self._in_hand[cause] = _InHand(slot if to_slot else message.task, message)
+
+    def redeploy_in_slot(self, slot: SlotChannelState, tasks: tuple[str, ...], cause: str) -> None:
+        """Let the recording notify the slot, while the world follows it."""
+        if not self.follows:
+            super().redeploy_in_slot(slot, tasks, cause)
 
     def _read_now(self, machine: Machine, command: ReadSplit, cause: str) -> None:
         doomed = self.doomed_read(machine, command)
@@ -422,7 +467,7 @@ def world_of_recording(
     if schedule.host != "lab":
         _check_sources(job)
     disk = snapshot_on_disk(str(start.restore_path)) if before is None and start.restore_path is not None else None
-    job = for_the_lab(job) if schedule.host == "lab" else job
+    job = for_the_lab(job) if schedule.host == "lab" else as_a_whole(job)
     job = replace(job, job_id=schedule.job_id or job.job_id)
     return FollowingWorld(job, open_edge(job, start, hooks, disk or before, schedule.checkpoints), recording)
 

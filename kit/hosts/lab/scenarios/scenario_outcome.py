@@ -74,7 +74,8 @@ class _Line:
         data = record.data
         channel = data.get("channel")
         attempt = re.search(r"@(\d+)#", record.id)  # a task's; the record of another machine is of the latest epoch
-        own_ends = ends.get(int(attempt[1]) if attempt else max(ends, default=0), {})
+        latest = max(ends, default=0)
+        own_ends = ends.get(min(int(attempt[1]), latest) if attempt else latest, {})
         source, target = own_ends.get(channel, ("", "")) if isinstance(channel, int) else ("", "")
         element = data.get("element")
         kind = (

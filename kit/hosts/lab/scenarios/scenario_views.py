@@ -218,10 +218,12 @@ def restores(lab: Lab) -> Iterator[str]:
 
 
 def tasks(lab: Lab) -> Iterator[str]:
-    """Each task's execution state, and the checkpoint it was restored from."""
-    for name, task in lab.moment().tasks.items():
+    """Each task's execution state, its attempt if its region restarted, and the checkpoint it was restored from."""
+    moment = lab.moment()
+    for name, task in moment.tasks.items():
+        attempt = "" if task.attempt == moment.epoch else f" in attempt {task.attempt}"
         restored = "" if task.restored is None else f", restored from chk-{task.restored}"
-        yield f"{name} {task.state}{restored}"
+        yield f"{name} {task.state}{attempt}{restored}"
 
 
 def reads(lab: Lab) -> Iterator[str]:

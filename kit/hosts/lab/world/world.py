@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.commands import (
     AwaitRows,
     CancelTimer,
@@ -24,7 +25,9 @@ from kit.core.protocol.commands import (
     ScheduleTimer,
     SendElement,
     StartEpoch,
+    StartTasks,
     StopEpoch,
+    StopTasks,
 )
 from kit.core.protocol.duties import Command, Duty, Failure, by_command, refused
 from kit.core.protocol.elements import CreditedElement, Element
@@ -35,9 +38,18 @@ from kit.core.protocol.events import (
     ProcessInput,
     RowsAvailable,
     SlotLost,
+    SubtasksRedeployed,
+    TasksStopped,
     TimerFired,
 )
-from kit.core.protocol.messages import JobMessage, OutputDataDecided, SlotMessage, SubmitChannelState, TaskMessage
+from kit.core.protocol.messages import (
+    CancelTask,
+    JobMessage,
+    OutputDataDecided,
+    SlotMessage,
+    SubmitChannelState,
+    TaskMessage,
+)
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, Word
 from kit.core.trace.trace import Trace
@@ -188,6 +200,8 @@ class World:
         machine = self.machine(machine_name)
         if isinstance(command, StopEpoch):
             self._stop_epoch(command, cause)
+        elif isinstance(command, StopTasks):
+            self._stop_tasks(command, cause)
         elif machine is not None:
             self._carry_out(machine, command, cause)
 
@@ -259,9 +273,10 @@ class World:
             self.give_credit(sender, CreditReceived(channel=command.channel, credits=command.credits), cause)
 
     def _hand_over(self, machine: Machine, message: SlotMessage, cause: str) -> None:
-        task = self.tasks[message.task]
+        task = self.tasks.get(message.task)
         to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
-        self.deliver(self.slots[slot_name(task.subtask)] if to_slot else task, message, cause)
+        if task is not None:  # the slot may answer a task that was stopped with its region
+            self.deliver(self.slots[slot_name(task.subtask)] if to_slot else task, message, cause)
 
     def _schedule(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
         self.agenda.schedule(machine.name, Envelope(self.on_the_lab_s_clock(machine, command), cause))
@@ -273,19 +288,61 @@ class World:
         self.agenda.cancel_io(lambda owner, work: owner == machine.name and command.stops(work))
 
     def _start_epoch(self, machine: Machine, command: StartEpoch, cause: str) -> None:
+        attempts = Attempts(command.epoch, command.attempts)
         self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
-        self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
+        self.tasks = {task.task: StreamTask(self.graph, task.task, attempts.of(task.task)) for task in self.graph.tasks}
         self.agenda.begin_epoch(self.graph)
         self._inputs_checked = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
         self.graphs.append(self.graph)
         self.trace.stages.append(epoch_shape(self.graph, command.epoch))
         if self.job.settings.checkpoint.unaligned:
             slots = range(max(command.parallelism.values()))
-            self.slots = {slot_name(slot): SlotChannelState.of(self.graph, slot, command.epoch) for slot in slots}
+            self.slots = {
+                slot_name(slot): SlotChannelState.of(self.graph, slot, attempts.of(slot_name(slot))) for slot in slots
+            }
 
     def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
+        self.agenda.cancel_io(lambda machine, work: isinstance(work, StopTasks))
         self._forget_epoch()
         self.deliver(self.master, EpochEnded(epoch=command.epoch), cause)
+
+    def _start_tasks(self, machine: Machine, command: StartTasks, cause: str) -> None:
+        """Create the tasks of a region again, beside those that run; a slot that was lost gets a machine again."""
+        tasks = {task.task: task for task in self.graph.tasks if task.task in command.attempts}
+        made = {name: StreamTask(self.graph, name, command.attempts[name]) for name in tasks}
+        running = self.tasks | made
+        self.tasks = {task.task: running[task.task] for task in self.graph.tasks if task.task in running}
+        self.agenda.hold([name for name, task in made.items() if task.subtask in self.frozen])
+        if not self.job.settings.checkpoint.unaligned:
+            return
+        for slot in sorted({task.subtask for task in made.values()}):
+            own, name = tuple(each for each, task in made.items() if task.subtask == slot), slot_name(slot)
+            if name in command.attempts:
+                self.slots[name] = SlotChannelState.of(self.graph, slot, command.attempts[name], own)
+            else:
+                self.redeploy_in_slot(self.slots[name], own, cause)
+
+    def redeploy_in_slot(self, slot: SlotChannelState, tasks: tuple[str, ...], cause: str) -> None:
+        """Notify the machine of a slot that was not lost of its new tasks."""
+        self.deliver(slot, SubtasksRedeployed(tasks=tasks), cause)
+
+    def _stop_tasks(self, command: StopTasks, cause: str) -> None:
+        """Cancel tasks and remove them, with everything in flight to and from them; the others keep running."""
+        if command.epoch == self.master.epoch:
+            there = [name for name in command.tasks if name in self.tasks]
+            for task in [self.tasks[name] for name in there]:
+                if not task.state.is_terminal:
+                    self.deliver(task, CancelTask(task=task.name, attempt=task.attempt), cause)
+            self.forget_tasks(there)
+        stopped = TasksStopped(epoch=command.epoch, restart=command.restart, tasks=command.tasks)
+        self.deliver(self.master, stopped, cause)
+
+    def forget_tasks(self, names: list[str]) -> None:
+        """Remove tasks that have ended, with everything in flight to and from them."""
+        for name in names:
+            del self.tasks[name]
+        self.forget_faults_of(names)
+        self.agenda.forget(names)
 
     def _forget_epoch(self) -> None:
         self.agenda.end_epoch([*self.tasks, *self.slots])
@@ -356,6 +413,8 @@ class World:
         Duty.STOP_WORK: _stop_work,
         Duty.START_EPOCH: _start_epoch,
         Duty.STOP_EPOCH: _begin_io,
+        Duty.START_TASKS: _start_tasks,
+        Duty.STOP_TASKS: _begin_io,
         Duty.ANSWER_USER: _answer_user,
         Duty.SHOW_STATUS: _show_status,
     }

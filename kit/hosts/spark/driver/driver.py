@@ -58,6 +58,7 @@ from kit.machines.job.errors import JobEndedError, JobFailedError
 from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.graph.regions import as_a_whole
 
 if TYPE_CHECKING:
     from kit.hosts.spark.frames.staging import Staging
@@ -88,7 +89,7 @@ class JobDriver:
         self.lock = threading.Lock()
         """The lock held while the machine and the trace change; readers of them must take it."""
         master_hooks = MasterHooks(hooks)
-        self.master = JobMaster(job, tuple(master_hooks))
+        self.master = JobMaster(as_a_whole(job), tuple(master_hooks))
         self._log = JobLog(self.master)
         self.trace = Trace()
         self.now = HostClock()

@@ -98,6 +98,11 @@ class ChannelStateCheckpointWriter:
         """Remove this subtask; if it has not begun, the file no longer waits for it."""
         self._to_register.discard(task)
 
+    def forget(self, task: str) -> None:
+        """Remove this subtask with what it has written: a new attempt of it does not know the checkpoint."""
+        self._to_register.discard(task)
+        self.results.pop(task, None)
+
     def result_of(self, task: str) -> ChannelStatePendingResult:
         """Return the part of a subtask. Raises ValueError if it has not begun the checkpoint."""
         result = self.results.get(task)

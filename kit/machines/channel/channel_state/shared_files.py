@@ -53,6 +53,15 @@ class SharedFiles:
         self.present.add(task)
         self.awaited.add(task)
 
+    def forget(self, task: str) -> None:
+        """Forget a task that has left, so that no answer about its files reaches its next attempt."""
+        for checkpoint in (self.checkpoint, *self.being_written.values()):
+            if checkpoint is not None:
+                checkpoint.forget(task)
+        self.waiting.pop(task, None)
+        self.present.discard(task)
+        self.awaited.discard(task)
+
     def why_over(self, request: ChannelStateWriteRequest) -> Exception | None:
         """Return why the checkpoint of a request is over, or None if it is not.
 

@@ -14,12 +14,12 @@ Without unaligned checkpoints no task registers, and the machine never receives 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from kit.core.protocol.commands import CancelChannelStateFile
 from kit.core.protocol.elements import DataElement
-from kit.core.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten
+from kit.core.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten, SubtasksRedeployed
 from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten, OutputDataDecided, SubmitChannelState
 from kit.core.protocol.outages import may_pass
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason, reason_of
@@ -57,15 +57,23 @@ class SlotChannelState(Machine):
         self._max_subtasks_per_file = max_subtasks_per_file
         self._of_task: dict[str, SharedFiles] = {}
         self._shared: list[SharedFiles] = []
+        self._heads: dict[str, str] = {}
+        """The head of each task's chain."""
 
     @classmethod
-    def of(cls, graph: ExecutionGraph, slot: int, attempt: int) -> SlotChannelState:
-        """Create the machine of a slot's tasks, which register if there may be unaligned checkpoints."""
+    def of(
+        cls, graph: ExecutionGraph, slot: int, attempt: int, tasks: Collection[str] | None = None
+    ) -> SlotChannelState:
+        """Create the machine of a slot's tasks, which register if there may be unaligned checkpoints.
+
+        With `tasks`, only these are deployed now; the slot's other tasks have finished, or follow.
+        """
         settings = graph.job_graph.settings.checkpoint
         machine = cls(slot, attempt, settings.max_subtasks_per_channel_state_file)
         for task in graph.tasks_with_index(slot):
-            if settings.unaligned:
-                machine.register(task.task, slot, task.vertex.operators[0].operator_id)
+            machine._heads[task.task] = head = task.vertex.operators[0].operator_id
+            if settings.unaligned and (tasks is None or task.task in tasks):
+                machine.register(task.task, slot, head)
         return machine
 
     # --- who shares files -----------------------------------------------------------------------------------------
@@ -82,6 +90,7 @@ class SlotChannelState(Machine):
             raise RuntimeError(f"{task} has registered for channel state already")
         if not self._shared or not self._shared[-1].is_registering:
             self._shared.append(SharedFiles(task, subtask, operator_id))
+        self._heads[task] = operator_id
         files = self._of_task[task] = self._shared[-1]
         files.add(task, subtask)
         files.is_registering = len(files.subtasks) < self._max_subtasks_per_file
@@ -103,6 +112,17 @@ class SlotChannelState(Machine):
             self._failed(task, -1, OSError(f"channel state could not be written: {files.error}"))
 
     # --- events ---------------------------------------------------------------------------------------------------
+
+    @handles(SubtasksRedeployed)
+    def _redeployed(self, event: SubtasksRedeployed) -> None:
+        """Register the new attempts of tasks that have left, and forget what the old ones had begun."""
+        for task in event.tasks:
+            for files in self._shared:
+                files.forget(task)
+            self._of_task.pop(task, None)
+        self._shared = [files for files in self._shared if files.present or files.being_written]
+        for task in event.tasks:
+            self.register(task, self.slot, self._heads[task])
 
     @handles(SubmitChannelState)
     def _submitted(self, event: SubmitChannelState) -> None:

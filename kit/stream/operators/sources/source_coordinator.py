@@ -4,8 +4,9 @@ Its state has the splits that are not assigned yet; assigned splits are in the r
 whether splits of a backlog are still being read. If the source discovers splits, it lets the host list them at an
 interval.
 
-Follows Flink's `SourceCoordinator`. All readers are restored together, so nothing here corresponds to the
-`SplitAssignmentTracker`, which returns the splits of a single reader.
+If a single reader goes back to a checkpoint, the splits that it was assigned later are assigned again.
+
+Follows Flink's `SourceCoordinator`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from kit.stream.operators.coordinator import (
     SubtaskGateway,
 )
 from kit.stream.operators.sources.split_alignment import REPORT_WATERMARK, CoordinatorAlignment
-from kit.stream.operators.sources.split_enumerator import HELD, SplitEnumerator
+from kit.stream.operators.sources.split_assignment_tracker import SplitAssignmentTracker
+from kit.stream.operators.sources.split_enumerator import HELD, REMOVE_SPLITS, SplitEnumerator
 
 
 class SourceCoordinator(OperatorCoordinator):
@@ -45,6 +47,11 @@ class SourceCoordinator(OperatorCoordinator):
         self._gateways: dict[int, SubtaskGateway] = {}
         self._restored = False
         self._said_backlog: bool | None = None
+        self._tracker = SplitAssignmentTracker()
+        self._removed: dict[str, None] = {}
+        """The ids of splits that no longer exist, for readers that go back to a checkpoint that has them."""
+        self._reset: set[int] = set()
+        """The readers that have gone back to a checkpoint and do not run yet."""
         self._done: set[int] = set()
         """The readers for which there was no split left."""
         self._held: dict[int, int] = {}
@@ -72,7 +79,9 @@ class SourceCoordinator(OperatorCoordinator):
     def splits_discovered(self, splits: Sequence[Payload]) -> None:
         """Assign new splits to waiting readers, and schedule the next listing. Notify all readers of removed splits."""
         if not self._removes_splits or len(self._gateways) == self.context.parallelism:
-            self._send(self.enumerator.discovered(splits, removes=self._removes_splits))
+            said = self.enumerator.discovered(splits, removes=self._removes_splits)
+            self._removed |= dict.fromkeys(each for _, payload in said for each in payload.get("ids", ()))
+            self._send(said)
         self._discover_later()
 
     def _report_backlog(self) -> None:
@@ -100,24 +109,42 @@ class SourceCoordinator(OperatorCoordinator):
 
     def _send(self, said: Sequence[tuple[int, Payload]]) -> None:
         for receiver, payload in said:
+            if "split" in payload:
+                self._tracker.assigned(receiver, payload["split"])
             if receiver in self._gateways:
                 self._gateways[receiver].send_event(payload)
 
     def checkpoint_coordinator(self, snapshot: CoordinatorSnapshot) -> None:
         """Take a snapshot of the splits that are not assigned yet."""
+        self._tracker.on_checkpoint(snapshot.checkpoint_id)
         snapshot.complete(self.enumerator.checkpoint())
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Forget the assignments that the checkpoint contains."""
+        self._tracker.on_checkpoint_complete(checkpoint_id)
 
     def reset_to_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
         """Resume from the splits that were left, or start from all."""
         self._done.clear()
         self._held.clear()
-        self._alignment = CoordinatorAlignment()
+        self._alignment, self._tracker = CoordinatorAlignment(), SplitAssignmentTracker()
         self.enumerator.restore(state, self.context.splits)
         self._restored = True
+
+    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
+        """Take back the splits that a reader was assigned after this checkpoint."""
+        self._done.discard(subtask)
+        self._held.pop(subtask, None)
+        self._reset.add(subtask)
+        self._send(self.enumerator.add_splits_back(self._tracker.take_back(subtask, checkpoint_id), subtask))
+        self._report_backlog()
 
     def execution_attempt_ready(self, subtask: int, attempt: int, gateway: SubtaskGateway) -> None:
         """Register a reader, which can receive answers from now on."""
         self._gateways[subtask] = gateway
+        if subtask in self._reset and self._removed:
+            gateway.send_event({"kind": REMOVE_SPLITS, "ids": list(self._removed)})
+        self._reset.discard(subtask)
         if self._alignment.limit is not None:
             gateway.send_event(self._alignment.limit)
 

@@ -66,6 +66,8 @@ class SplitEnumerator:
         self._remaining: dict[int, Split] = {}
         self._backlog: set[int] = set()
         """The splits of the backlog that no reader has been given yet, by index."""
+        self._taken_back: dict[int, int] = {}
+        """The reader that each split was taken back from, by index: others take it only in ascending order."""
         self._behind: set[int] = set()
         """The readers that hold a split of the backlog."""
 
@@ -115,11 +117,17 @@ class SplitEnumerator:
 
     def _assign(self, index: int) -> Payload:
         self._backlog.discard(index)
+        self._taken_back.pop(index, None)
         return {"kind": ASSIGN_SPLIT, "split": self._remaining.pop(index)}
 
     def _choose(self, subtask: int, request: Payload) -> int | None:
-        own = [index for index in self._remaining if index % self.parallelism == subtask]
         before, after = request.get("before"), request.get("after", -1)
+        own = [
+            index
+            for index in self._remaining
+            if index % self.parallelism == subtask
+            and (index > after or self._taken_back.get(index, subtask) == subtask)
+        ]
         if before is not None:
             return min((index for index in own if index < before), default=None)
         if request.get(OWN):
@@ -155,6 +163,21 @@ class SplitEnumerator:
                     del self._waiting[reader]
                     said.append((reader, self._assign(index)))
         return said
+
+    def add_splits_back(self, splits: Sequence[Split], subtask: int) -> list[tuple[int, Payload]]:
+        """Take back splits from a reader; return the payloads for readers that wait for some (`addSplitsBack`).
+
+        Splits that no longer exist stay away. The reader counts as being in the backlog until it says otherwise.
+        """
+        if self._backlog_splits:
+            self._behind.add(subtask)
+        for split in splits:
+            if not self._discovers or split["id"] in self._known:
+                self._remaining[split["index"]] = split
+                self._taken_back[split["index"]] = subtask
+                if split.get(BACKLOG):
+                    self._backlog.add(split["index"])
+        return self._serve_waiting()
 
     def reader_left(self, subtask: int) -> None:
         """Remove a reader from those that wait."""
