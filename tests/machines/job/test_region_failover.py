@@ -95,8 +95,8 @@ def test_a_lost_slot_restarts_the_regions_in_it() -> None:
 
 
 def test_a_failure_of_all_regions_restarts_the_job() -> None:
-    job = JobHarness(regions=True, parallelism=1) if False else two_regions()
-    job.master.rescaling.wanted = {"source": 1, "sums": 1}
+    job = JobHarness(tolerable_failures=100)
+    job.master.failover.is_enabled = True
     job.run()
     job.fail("source/0")
     assert job.take(commands.StopTasks) == []
@@ -205,7 +205,11 @@ def test_a_coordinator_is_told_of_the_subtask_that_goes_back_and_keeps_its_state
     assert job.coordinator.said("reset") == []
 
 
-@pytest.mark.flink("OperatorCoordinatorSchedulerTest.testLocalFailoverBeforeCheckpointResetsTask")
+@pytest.mark.flink(
+    "OperatorCoordinatorSchedulerTest.testLocalFailoverBeforeCheckpointResetsTask",
+    "OperatorCoordinatorSchedulerTest.testBatchLocalFailoverResetsTask",
+    "OperatorCoordinatorSchedulerTest.testBatchLocalFailoverDoesNotResetToCheckpoint",
+)
 def test_before_a_checkpoint_the_subtask_goes_back_to_its_beginning() -> None:
     job = two_regions(coordinator=True).run()
     job.fail("source/1")
@@ -216,7 +220,10 @@ def test_before_a_checkpoint_the_subtask_goes_back_to_its_beginning() -> None:
     ]
 
 
-@pytest.mark.flink("OperatorCoordinatorSchedulerTest.testGlobalFailoverDoesNotNotifyLocalRestore")
+@pytest.mark.flink(
+    "OperatorCoordinatorSchedulerTest.testGlobalFailoverDoesNotNotifyLocalRestore",
+    "OperatorCoordinatorSchedulerTest.testBatchGlobalFailoverDoesNotNotifyLocalRestore",
+)
 def test_a_restart_of_the_job_resets_no_single_subtask() -> None:
     job = two_regions(coordinator=True).run()
     job.give(events.SlotLost(epoch=1, slot=0, error="it died"))
@@ -290,29 +297,39 @@ def test_a_checkpoint_being_stored_is_decided_before_the_region_goes_back_to_it(
     assert job.master.checkpoints.store.latest_id == checkpoint_id
 
 
-@pytest.mark.parametrize("failed_at", ["id", "location", "coordinators", "tasks", "metadata"])
-def test_a_checkpoint_in_any_phase_gives_way_to_the_restart(failed_at: str) -> None:
-    job = two_regions(coordinator=True, slow=True).run()
+PHASES = {
+    "id": (),
+    "location": (commands.AllocateCheckpointId,),
+    "coordinators": (commands.AllocateCheckpointId, commands.InitializeLocation),
+    "hooks": (commands.AllocateCheckpointId, commands.InitializeLocation, commands.ScheduleCoordinatorCheckpoint),
+    "tasks": (
+        commands.AllocateCheckpointId,
+        commands.InitializeLocation,
+        commands.ScheduleCoordinatorCheckpoint,
+        commands.TriggerMasterHook,
+    ),
+}
+"""The commands that are answered before a checkpoint reaches each phase."""
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_checkpoint_in_any_phase_gives_way_to_the_restart(phase: str, is_late: bool) -> None:
+    job = two_regions(coordinator=True, hooks=("audit",)).run()
     request = job.request()
-    steps = {
-        "id": [],
-        "location": [commands.AllocateCheckpointId],
-        "coordinators": [commands.AllocateCheckpointId, commands.InitializeLocation],
-    }
-    if failed_at in steps:
-        for kind in steps[failed_at]:
-            job.answer(kind)
-    else:
-        job.answer_all()
-        for coordinator in [spec.made[-1] for spec in (job.spec, *job.others.values())]:
-            coordinator.pending[-1].complete(None) if hasattr(coordinator, "pending") else None
-        job.give(events.TimerFired(timer="none"))
+    for kind in PHASES[phase]:
+        job.answer(kind)
     job.fail("source/1")
+    if is_late:  # the answers of its last phase come during the restart
+        job.answer(commands.AllocateCheckpointId, commands.InitializeLocation, commands.ScheduleCoordinatorCheckpoint)
     redeploy(job)
     job.all_become(ExecutionState.RUNNING)
+    job.answer_all()
     assert job.master.phase is Phase.RUNNING
-    assert job.answers().get(request), "the request was answered with an error"
+    assert job.answers()[request], "the request was answered with an error"
     assert not job.master.checkpoints.pending
+    job.complete()
+    assert job.master.checkpoints.store.latest is not None
 
 
 # --- several failures -------------------------------------------------------------------------------------------------
