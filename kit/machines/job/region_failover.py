@@ -20,8 +20,8 @@ the same behaviour. This is a known limitation: a hook should keep nothing that 
 operator coordinator for that.
 
 Follows Flink's `RestartPipelinedRegionFailoverStrategy`, `ExecutionFailureHandler` and
-`DefaultScheduler.restartTasksWithDelay`. Flink restarts a region even if it is the whole job; that differs from a
-restart of the job only in what operator coordinators are called with.
+`DefaultScheduler.restartTasksWithDelay`, which are the same in 1.11. Flink restarts a region even if it is the whole
+job; that differs from a restart of the job only in what operator coordinators are called with.
 """
 
 from __future__ import annotations

@@ -135,6 +135,8 @@ class OperatorCoordinator:
         running.
 
         What was sent to the subtask since then is lost, and the coordinator must do it again.
+
+        Flink: `OperatorCoordinator.subtaskReset`.
         """
 
     def execution_attempt_ready(self, subtask: int, attempt: int, gateway: SubtaskGateway) -> None:
