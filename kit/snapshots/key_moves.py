@@ -27,8 +27,8 @@ class KeyMove:
     def __str__(self) -> str:
         went = f"it was with {self.vertex}/{self.old} and is with {self.vertex}/{self.new} now"
         stayed = f"{self.vertex}/{self.new} had it and has it still"
-        told = stayed if self.old == self.new else went
-        return f"Key {self.key!r} of {self.operator} is in key group {self.key_group} of {self.groups}: {told}"
+        text = stayed if self.old == self.new else went
+        return f"Key {self.key!r} of {self.operator} is in key group {self.key_group} of {self.groups}: {text}"
 
 
 def move_of(key: Any, deal: Deal, key_type: pa.DataType | None) -> KeyMove | None:

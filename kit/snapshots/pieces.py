@@ -27,7 +27,7 @@ ARRIVED, NOT_SENT = "in flight, arrived", "in flight, not sent"
 HEADER, COORDINATOR, SHARED, PRIVATE = "header", "coordinator", "shared file", "private file"
 MODES = {"SPLIT_DISTRIBUTE": SPLIT, "UNION": UNION, "BROADCAST": BROADCAST}
 
-Told = Mapping[str, Any]
+LoggedState = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def frame_of(pieces: Iterable[Piece]) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(("subtask", "key_group", "entry", "start", "end", "bytes"), "Int64"))
 
 
-def pieces_of(operator_id: str, operator: str, subtask: int, state: Told) -> list[Piece]:
+def pieces_of(operator_id: str, operator: str, subtask: int, state: LoggedState) -> list[Piece]:
     """Return the pieces of one subtask of one operator; `state` is its `OperatorSubtaskState` in loggable form."""
     found: list[Piece] = []
     for kind, (read, name) in _READERS.items():
@@ -121,13 +121,13 @@ def settled(pieces: Iterable[Piece]) -> list[Piece]:
 # --- handles in loggable form --- -------------------------------------------------------------------------------------
 
 
-def stream_of(told: Told) -> _Stream:
+def stream_of(facts: LoggedState) -> _Stream:
     """Return the bytes behind a handle or its delegate."""
-    while "delegate" in told:
-        told = told["delegate"]
-    if "data" in told:
-        return _Stream(told["handle_name"], 0, told["data"]["bytes"], inline=True)
-    return _Stream(told.get("path") or "", told.get("start_pos", 0), told.get("size", 0), inline=False)
+    while "delegate" in facts:
+        facts = facts["delegate"]
+    if "data" in facts:
+        return _Stream(facts["handle_name"], 0, facts["data"]["bytes"], inline=True)
+    return _Stream(facts.get("path") or "", facts.get("start_pos", 0), facts.get("size", 0), inline=False)
 
 
 def _at(piece: Piece, stream: _Stream, offset: int, **more: Any) -> Piece:
@@ -136,44 +136,44 @@ def _at(piece: Piece, stream: _Stream, offset: int, **more: Any) -> Piece:
     return replace(piece, file=stream.file, inline=stream.inline, start=start, end=end, base=stream.base, **more)
 
 
-def _whole(piece: Piece, told: Told, kind: str, name: str) -> Iterator[Piece]:
-    stream = stream_of(told)
+def _whole(piece: Piece, facts: LoggedState, kind: str, name: str) -> Iterator[Piece]:
+    stream = stream_of(facts)
     if stream.size:
         yield _at(piece, stream, 0, kind=kind, name=name)
 
 
-def _by_key_group(piece: Piece, told: Told, kind: str) -> Iterator[Piece]:
-    if "offsets" in told:
-        stream, first = stream_of(told), told["key_group_range"]["start"]
+def _by_key_group(piece: Piece, facts: LoggedState, kind: str) -> Iterator[Piece]:
+    if "offsets" in facts:
+        stream, first = stream_of(facts), facts["key_group_range"]["start"]
         least = 0 if kind == RAW_KEYED else 1  # in a canonical savepoint, 0 marks an empty key group
-        for place, offset in enumerate(told["offsets"]):
+        for place, offset in enumerate(facts["offsets"]):
             if offset >= least:
                 yield _at(piece, stream, offset, kind=kind, key_group=first + place)
         return
     for field, held in (("shared_state", SHARED), ("private_state", PRIVATE)):
-        for part in told.get(field, ()):
+        for part in facts.get(field, ()):
             yield from _whole(piece, part["handle"], held, part["local_path"])
-    if "meta_state" in told:
-        yield from _whole(piece, told["meta_state"], PRIVATE, "meta state")
-    for part in (*told.get("materialized", ()), *told.get("non_materialized", ())):
+    if "meta_state" in facts:
+        yield from _whole(piece, facts["meta_state"], PRIVATE, "meta state")
+    for part in (*facts.get("materialized", ()), *facts.get("non_materialized", ())):
         yield from _by_key_group(replace(piece, handle=part["type"]), part, kind)
-    for handle, _ in told.get("handles_and_offsets", ()):
+    for handle, _ in facts.get("handles_and_offsets", ()):
         yield from _whole(piece, handle, PRIVATE, "changelog")
 
 
-def _operator(piece: Piece, told: Told, kind: str | None) -> Iterator[Piece]:
+def _operator(piece: Piece, facts: LoggedState, kind: str | None) -> Iterator[Piece]:
     """Yield the entries of lists and maps, of this kind, or of the kind of each."""
-    stream = stream_of(told)
-    for name, info in told["state_name_to_partition_offsets"].items():
+    stream = stream_of(facts)
+    for name, info in facts["state_name_to_partition_offsets"].items():
         for entry, offset in enumerate(info["offsets"]):
             yield _at(piece, stream, offset, kind=kind or MODES[info["mode"]], name=name, entry=entry)
 
 
-def _channel(piece: Piece, told: Told, kind: str) -> Iterator[Piece]:
+def _channel(piece: Piece, facts: LoggedState, kind: str) -> Iterator[Piece]:
     """Yield the buffers of a channel, or of each channel in a merged handle."""
-    name, stream, writer = _CHANNEL_NAMES[kind], stream_of(told), told.get("subtask_index", -1)
+    name, stream, writer = _CHANNEL_NAMES[kind], stream_of(facts), facts.get("subtask_index", -1)
     piece = replace(piece, subtask=piece.subtask if writer < 0 else writer)
-    for part in told.get("contents", (told,)):
+    for part in facts.get("contents", (facts,)):
         for entry, offset in enumerate(part["offsets"]):
             yield _at(piece, stream, offset, kind=kind, name=name.format(**part["info"]), entry=entry)
 
@@ -182,7 +182,7 @@ _CHANNEL_NAMES = {
     ARRIVED: "gate {gate_idx} channel {input_channel_idx}",
     NOT_SENT: "partition {partition_idx} subpartition {subpartition_idx}",
 }
-_READERS: Mapping[SubtaskStateKind, tuple[Callable[[Piece, Told, Any], Iterator[Piece]], str | None]] = {
+_READERS: Mapping[SubtaskStateKind, tuple[Callable[[Piece, LoggedState, Any], Iterator[Piece]], str | None]] = {
     SubtaskStateKind.MANAGED_KEYED: (_by_key_group, KEYED),
     SubtaskStateKind.RAW_KEYED: (_by_key_group, RAW_KEYED),
     SubtaskStateKind.MANAGED_OPERATOR: (_operator, None),

@@ -30,7 +30,7 @@ from kit.run.moments.job_state import COMPLETED, PENDING, task_of
 from kit.run.run import of_look
 from kit.run.subject import Subject
 from kit.snapshots.leaf_streams import streams_of
-from kit.snapshots.pieces import COORDINATOR, Piece, Told, pieces_of, settled
+from kit.snapshots.pieces import COORDINATOR, LoggedState, Piece, pieces_of, settled
 from kit.stream.graph.hashing import operator_id_of_uid
 
 
@@ -52,7 +52,7 @@ class TaskPart:
     acked_ms: int | None = None
     declined: bool = False
     parts: tuple[tuple[str, str, str], ...] = ()
-    states: Mapping[str, Told] = field(default_factory=dict)
+    states: Mapping[str, LoggedState] = field(default_factory=dict)
     channels: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -159,8 +159,8 @@ def _gone(subject: Subject, number: int, path: str, *, then: bool = False) -> st
         return "Its _metadata was never written."
     if newer or then:
         why = f": checkpoint {min(newer)} took its place" if newer else ""
-        told = "They are shown as they were when it was complete." if then else "The trace tells what they held."
-        return f"Its files are not there any more{why}. {told}"
+        note = "They are shown as they were when it was complete." if then else "The trace tells what they held."
+        return f"Its files are not there any more{why}. {note}"
     return (
         "Its files are gone, or cannot be read from here: what is told is what the trace kept, so values are missing."
     )
@@ -235,8 +235,8 @@ def _pieces(parts: Mapping[str, TaskPart], names: Mapping[str, str]) -> list[Pie
             found += pieces_of(operator_id, names.get(operator_id, operator_id[:8]), subtask, state)
         if part.channels:
             fields = {"input_channel_state": "input_handles", "result_subpartition_state": "output_handles"}
-            told = {name: part.channels.get(field, ()) for name, field in fields.items()}
-            found += pieces_of("", vertex, subtask, told)
+            handles = {name: part.channels.get(field, ()) for name, field in fields.items()}
+            found += pieces_of("", vertex, subtask, handles)
     return found
 
 

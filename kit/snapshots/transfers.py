@@ -35,8 +35,8 @@ from kit.snapshots.pieces import (
     SHARED,
     SPLIT,
     UNION,
+    LoggedState,
     Piece,
-    Told,
     pieces_of,
     settled,
 )
@@ -262,7 +262,7 @@ class _Writers:
         return max((each.old for each in transfers if each.old is not None), default=0) + 1
 
 
-def _is_filtered(piece: Piece, state: Told) -> bool:
+def _is_filtered(piece: Piece, state: LoggedState) -> bool:
     """Return True if several new subtasks recover this buffer, and each drops the records of the others."""
     field_name = {ARRIVED: "input_rescale_descriptor", NOT_SENT: "output_rescale_descriptor"}.get(piece.kind)
     gates = state.get(field_name, {}).get("gates", ()) if field_name else ()
@@ -270,7 +270,7 @@ def _is_filtered(piece: Piece, state: Told) -> bool:
     return bool(gates) and piece.subtask in gates[number].get("ambiguous", ())
 
 
-def _mappings(deployed: Mapping[str, Mapping[str, Told]]) -> Iterator[tuple[str, str]]:
+def _mappings(deployed: Mapping[str, Mapping[str, LoggedState]]) -> Iterator[tuple[str, str]]:
     """Yield task and sentence for each gate and partition whose in-flight data has another parallelism."""
     sides = (("input_rescale_descriptor", "gate", "senders"), ("output_rescale_descriptor", "partition", "receivers"))
     for task, states in deployed.items():

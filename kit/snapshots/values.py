@@ -74,8 +74,8 @@ def values_of(snapshot: Snapshot) -> StateTables:
     for key, parts in reader.keyed_state().items():
         tables[key] = [*tables.get(key, ()), *_alike(parts)]
     for master in () if snapshot.metadata is None else hook_states(snapshot.metadata.master_states):
-        told = pa.table({"version": [master.version], "value": [_told(master.data)]})
-        tables[state_tables.MASTER, "", master.name] = [told]
+        master_rows = pa.table({"version": [master.version], "value": [_as_text(master.data)]})
+        tables[state_tables.MASTER, "", master.name] = [master_rows]
     found = [StateTable(*key, pa.concat_tables(parts, promote_options="permissive")) for key, parts in tables.items()]
     return StateTables(f"What checkpoint {snapshot.checkpoint_id} holds", found, reader.note)
 
@@ -113,9 +113,9 @@ class _Reader:
     def note(self) -> str:
         """A text about the state that was not read, with the reasons."""
         kept = (f"{operator}: {size_text(size)} of state, {why}" for (operator, why), size in self.undecoded.items())
-        told = [*sorted(kept), *sorted(self.missing)]
-        more = [f"and {len(told) - MOST_REASONS} more"] if len(told) > MOST_REASONS else []
-        return "; ".join([*told[:MOST_REASONS], *more])
+        names = [*sorted(kept), *sorted(self.missing)]
+        more = [f"and {len(names) - MOST_REASONS} more"] if len(names) > MOST_REASONS else []
+        return "; ".join([*names[:MOST_REASONS], *more])
 
     def rows(self, piece: Piece) -> Iterator[tuple[str, str, pa.Table]]:
         """Yield kind, name and rows of the content of a piece."""
@@ -266,9 +266,9 @@ def _buffer(piece: Piece, data: pa.Buffer) -> FoundRows:
     source.seek(piece.start)
     for element in serializer.read_data(source, serializer.read_length(source)):
         records = element.batch.to_pylist() if isinstance(element, Buffer) else [None]
-        told = [repr(element) if record is None else json.dumps(record, default=str) for record in records]
+        texts = [repr(element) if record is None else json.dumps(record, default=str) for record in records]
         rows = pa.table(
-            {"place": [_CHANNELS[piece.kind]] * len(told), "entry": [piece.entry] * len(told), "record": told}
+            {"place": [_CHANNELS[piece.kind]] * len(texts), "entry": [piece.entry] * len(texts), "record": texts}
         )
         yield state_tables.IN_FLIGHT, piece.name, rows
 
@@ -280,10 +280,10 @@ def _raw(piece: Piece, data: pa.Buffer) -> FoundRows:
 
 
 def _coordinator(piece: Piece, data: pa.Buffer) -> FoundRows:
-    yield state_tables.COORDINATOR, piece.operator, pa.table({"value": [_told(data.to_pybytes())]})
+    yield state_tables.COORDINATOR, piece.operator, pa.table({"value": [_as_text(data.to_pybytes())]})
 
 
-def _told(data: bytes) -> str:
+def _as_text(data: bytes) -> str:
     """Return bytes as text if they are valid text, otherwise in hexadecimal."""
     try:
         text = data.decode()

@@ -54,13 +54,15 @@ def types_changed(before: Declared, after: Declared, labels: Mapping[str, str]) 
 def _key_changed(operator: str, before: Mapping[str, StateInfo], after: Mapping[str, StateInfo]) -> Iterator[Finding]:
     """Yield a finding if the type of the key changed: it is one for all keyed state of an operator."""
     old, new = next(iter(before.values())), next(iter(after.values()))
-    if _told_changes(old, new, "key"):
-        told = f"The key was {old.key}; in the newer job it is {new.key}."
+    if _changes_of(old, new, "key"):
+        message = f"The key was {old.key}; in the newer job it is {new.key}."
         flink = "The new key serializer must be compatible with the previous key serializer"
-        yield Finding(Severity.FAILS, operator, told, "Give the operator another uid.", known_by=_KNOWN_BY, flink=flink)
+        yield Finding(
+            Severity.FAILS, operator, message, "Give the operator another uid.", known_by=_KNOWN_BY, flink=flink
+        )
 
 
-def _told_changes(old: StateInfo, new: StateInfo, part: str) -> list[TypeChange]:
+def _changes_of(old: StateInfo, new: StateInfo, part: str) -> list[TypeChange]:
     """Return the changes of a part of a state, by the rules of who wrote it."""
     before, after = old.types.get(part), new.types.get(part)
     if part == "value" and isinstance(before, pa.DataType) and isinstance(after, pa.DataType):
@@ -86,13 +88,13 @@ def _state_changed(operator: str, old: StateInfo, new: StateInfo) -> Iterator[Fi
             ),
         )
         return
-    if _told_changes(old, new, "namespace"):
-        told = f"The namespace of state {old.name!r} was {old.namespace}; in the newer job it is {new.namespace}."
-        yield Finding(Severity.FAILS, operator, told, _ANOTHER, known_by=_KNOWN_BY, flink=_NAMESPACE)
+    if _changes_of(old, new, "namespace"):
+        message = f"The namespace of state {old.name!r} was {old.namespace}; in the newer job it is {new.namespace}."
+        yield Finding(Severity.FAILS, operator, message, _ANOTHER, known_by=_KNOWN_BY, flink=_NAMESPACE)
     if old.kind == "BROADCAST":
-        yield from _values_changed(operator, old, _told_changes(old, new, "key"), "keys")
+        yield from _values_changed(operator, old, _changes_of(old, new, "key"), "keys")
     if old.kind != TIMER:
-        yield from _values_changed(operator, old, _told_changes(old, new, "value"), "values")
+        yield from _values_changed(operator, old, _changes_of(old, new, "value"), "values")
         yield from _unseen(operator, old, new)
 
 
@@ -110,8 +112,8 @@ def _values_changed(operator: str, state: StateInfo, changes: Sequence[TypeChang
             continue
         changed = f"The {what} of state {state.name!r} changed"
         if result is Compatibility.INCOMPATIBLE:
-            told = f"{changed}: {'; '.join(map(str, found))}."
-            yield Finding(Severity.FAILS, operator, told, _ANOTHER, known_by=_KNOWN_BY, flink=_INCOMPATIBLE)
+            message = f"{changed}: {'; '.join(map(str, found))}."
+            yield Finding(Severity.FAILS, operator, message, _ANOTHER, known_by=_KNOWN_BY, flink=_INCOMPATIBLE)
         else:
             is_own = any(isinstance(each, pa.DataType) for each in state.types.values())
             then = _CONVERTED if is_own else _MIGRATED if result is Compatibility.MIGRATES else _READ
@@ -172,8 +174,8 @@ def declared_in(job: Mapping[str, object], before: Declared) -> Declared:
     CheckpointError for an unknown type, TypeError for states that are not a mapping of names to types.
     """
     found: dict[str, dict[str, dict[str, StateInfo]]] = {}
-    for uid, told in job.items():
-        states = told.get("states") if isinstance(told, Mapping) else None
+    for uid, declared in job.items():
+        states = declared.get("states") if isinstance(declared, Mapping) else None
         operator_id = operator_id_of(uid)
         if states is None or operator_id not in before:
             continue

@@ -27,7 +27,7 @@ from kit.snapshots.checkpoints.checking import declared_in, not_as_declared, typ
 from kit.snapshots.checkpoints.difference import CheckpointDiff
 from kit.snapshots.checkpoints.in_flight import records_in_flight
 from kit.snapshots.checkpoints.key_plan import plan_of
-from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo
+from kit.snapshots.checkpoints.keyed_parts import ArrowKeyedPart, KeyedPart, StateInfo
 from kit.snapshots.checkpoints.located import groups_of, keyed_bytes, list_names, located
 from kit.snapshots.checkpoints.naming import errors_about, label, operator_named, with_uids
 from kit.snapshots.checkpoints.one_key import KeyType, OneKey, key_from_text
@@ -385,7 +385,7 @@ class Checkpoint:
         tables: list[pa.Table] = []
         for _, part in self._parts.keyed(operator, _with_groups(operator, groups)):
             wanted = part.groups() if groups is None else groups
-            if isinstance(part, OwnPart):
+            if isinstance(part, ArrowKeyedPart):
                 tables += [table for _, table in part.tables(name, wanted)]
             elif name in part.states:
                 own = part.states[name]
@@ -642,9 +642,9 @@ def _below_each_other(tables: list[pa.Table]) -> pa.Table | None:
     return pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else next(iter(tables), None)
 
 
-def _by_group(part: KeyedPart | OwnPart, name: str, groups: Collection[int] | None) -> Iterator[pa.Table]:
+def _by_group(part: KeyedPart | ArrowKeyedPart, name: str, groups: Collection[int] | None) -> Iterator[pa.Table]:
     wanted = part.groups() if groups is None else groups
-    if isinstance(part, OwnPart):
+    if isinstance(part, ArrowKeyedPart):
         yield from (table for _, table in part.tables(name, wanted))
         return
     for group in sorted(set(wanted) & set(part.groups())):

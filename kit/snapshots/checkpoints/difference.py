@@ -189,8 +189,8 @@ class CheckpointDiff:
 
     def __repr__(self) -> str:
         counts = self.operators["change"].value_counts()
-        told = ", ".join(f"{count} {change}" for change, count in counts.items())
-        return f"CheckpointDiff({told or 'no'} operators)"
+        summary = ", ".join(f"{count} {change}" for change, count in counts.items())
+        return f"CheckpointDiff({summary or 'no'} operators)"
 
     def _repr_html_(self) -> str:
         return str(display("checkpoint_diff_html", self))

@@ -229,7 +229,7 @@ def properties(metadata: CheckpointMetadata, version: int, directory: str) -> pd
     import pandas as pd
 
     found = metadata.properties
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "directory": directory,
         "checkpoint_id": metadata.checkpoint_id,
         "metadata_version": version,
@@ -239,13 +239,13 @@ def properties(metadata: CheckpointMetadata, version: int, directory: str) -> pd
     }
     if found is not None:
         kind = found.snapshot_type
-        told["kind"] = kind.name
-        told["format"] = kind.format.name if hasattr(kind, "format") else None
-        told["sharing"] = kind.sharing.name
+        facts["kind"] = kind.name
+        facts["format"] = kind.format.name if hasattr(kind, "format") else None
+        facts["sharing"] = kind.sharing.name
         ends = ("subsumed", "finished", "cancelled", "failed", "suspended")
         for name in ("forced", "unclaimed", *(f"discard_{end}" for end in ends)):
-            told[name] = getattr(found, name)
-    return pd.Series(told, name=f"checkpoint {metadata.checkpoint_id}", dtype=object)
+            facts[name] = getattr(found, name)
+    return pd.Series(facts, name=f"checkpoint {metadata.checkpoint_id}", dtype=object)
 
 
 def raw_state(operator: OperatorState, source: StateBytes) -> pa.Table:

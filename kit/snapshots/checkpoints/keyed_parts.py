@@ -316,7 +316,7 @@ class RawTimersPart(KeyedPart):
                 yield service.state(domain), service.pairs[domain]
 
 
-class OwnPart:
+class ArrowKeyedPart:
     """Keyed state that the kit wrote: it is in Arrow's columns already."""
 
     def __init__(self, handle: KeyGroupsStateHandle, stream: Stream) -> None:
@@ -387,7 +387,7 @@ def _own_info(schema: pa.Schema) -> StateInfo:
 
 def parts_of(
     handles: Collection[Any], raw: Collection[Any], source: StateBytes, max_parallelism: int, decoders: Decoders
-) -> Iterator[KeyedPart | OwnPart]:
+) -> Iterator[KeyedPart | ArrowKeyedPart]:
     """Yield the parts of one subtask's managed and raw keyed state. Raises CheckpointError."""
     for handle in handles:
         yield from _managed(handle, source, max_parallelism, decoders)
@@ -400,11 +400,11 @@ def parts_of(
 
 def _managed(
     handle: Any, source: StateBytes, max_parallelism: int, decoders: Decoders
-) -> Iterator[KeyedPart | OwnPart]:
+) -> Iterator[KeyedPart | ArrowKeyedPart]:
     if isinstance(handle, KeyGroupsStateHandle):
         stream = source.stream(handle)
         if stream.read(0, min(len(MAGIC), stream.size)) == MAGIC:
-            yield OwnPart(handle, stream)
+            yield ArrowKeyedPart(handle, stream)
         else:
             yield KeyGroupsPart(handle, stream, max_parallelism, decoders)
     elif isinstance(handle, IncrementalRemoteKeyedStateHandle):

@@ -91,8 +91,8 @@ def _files_read(operator: str, rows: list[Mapping[str, Any]], exists: Callable[[
     """Yield findings about the files of splits that are not read to their end."""
     gone = [row for row in rows if not exists(row["path"])]
     if not gone:
-        told = f"The files of all {len(rows)} splits are there; each is read on from its position."
-        yield Finding(Severity.TELLS, operator, told, "", Effect.EXACTLY_ONCE, _BY_FILES)
+        message = f"The files of all {len(rows)} splits are there; each is read on from its position."
+        yield Finding(Severity.TELLS, operator, message, "", Effect.EXACTLY_ONCE, _BY_FILES)
     for row in gone[:MOST_NAMED]:
         missing = f"The file {row['path']} is missing: it was to be read on from its position, and the job fails."
         fix = "Put the file back under this path, or restore a newer checkpoint."
@@ -104,15 +104,15 @@ def _position(operator: str, topic: str, row: Mapping[str, Any], outside: Outsid
     found = outside.offsets(topic, partition)
     place = f"Topic {topic!r}, partition {partition}"
     if found is None:
-        told = f"{place}: the checkpoint has offset {offset}, and the partition does not exist."
+        message = f"{place}: the checkpoint has offset {offset}, and the partition does not exist."
     elif offset in BEFORE_READING or found[0] <= offset <= found[1]:
         return
     elif offset < found[0]:
-        told = f"{place}: the {found[0] - offset:,} rows from offset {offset:,} on are no longer in the log."
+        message = f"{place}: the {found[0] - offset:,} rows from offset {offset:,} on are no longer in the log."
     else:
-        told = f"{place}: offset {offset:,} is beyond the log's end at {found[1]:,}: it was cut off or recreated."
+        message = f"{place}: offset {offset:,} is beyond the log's end at {found[1]:,}: it was cut off or recreated."
     fix = "Restore a newer checkpoint, or set the offset and accept the gap. A longer retention prevents it."
-    yield Finding(Severity.WARNS, operator, told, fix, Effect.LOST, _BY_POSITIONS)
+    yield Finding(Severity.WARNS, operator, message, fix, Effect.LOST, _BY_POSITIONS)
 
 
 def _all_positions(operator: str, topic: str, rows: list[Mapping[str, Any]], outside: Outside) -> Finding:
@@ -121,8 +121,10 @@ def _all_positions(operator: str, topic: str, rows: list[Mapping[str, Any]], out
         for row in rows
         if row["offset"] >= 0 and (found := outside.offsets(topic, row["partition"])) is not None
     )
-    told = f"Topic {topic!r}: the log still has all {len(rows)} positions; {behind:,} rows behind them are read next."
-    return Finding(Severity.TELLS, operator, told, "", Effect.EXACTLY_ONCE, _BY_POSITIONS)
+    message = (
+        f"Topic {topic!r}: the log still has all {len(rows)} positions; {behind:,} rows behind them are read next."
+    )
+    return Finding(Severity.TELLS, operator, message, "", Effect.EXACTLY_ONCE, _BY_POSITIONS)
 
 
 def of_sink(operator: str, rows: Iterable[Mapping[str, Any]], outside: Outside) -> Iterator[Finding]:
@@ -136,45 +138,45 @@ def of_sink(operator: str, rows: Iterable[Mapping[str, Any]], outside: Outside) 
         yield from _part_files(operator, parts, outside)
     others = len(pending) - len(transactions) - len(parts)
     if others:
-        told = f"{others} committables wait for their commit, in a format that is not known here."
-        yield Finding(Severity.TELLS, operator, told, known_by=_BY_COMMITTABLES)
+        message = f"{others} committables wait for their commit, in a format that is not known here."
+        yield Finding(Severity.TELLS, operator, message, known_by=_BY_COMMITTABLES)
 
 
 def _transactions(operator: str, rows: list[Mapping[str, Any]], outside: Outside) -> Finding:
     named = ", ".join(str(row["transactional_id"]) for row in rows[:MOST_NAMED])
     more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
-    told = f"{len(rows)} transactions wait for their commit: {named}{more}."
+    message = f"{len(rows)} transactions wait for their commit: {named}{more}."
     timeout, age = outside.transaction_timeout_ms, outside.age_ms
     if timeout is None or age is None:
-        told += " A restore commits them, unless the broker has aborted them after transaction.timeout.ms."
+        message += " A restore commits them, unless the broker has aborted them after transaction.timeout.ms."
         fix = "Give the age of the checkpoint and the timeout (age_ms=, transaction_timeout_ms=)."
-        return Finding(Severity.TELLS, operator, told, fix, known_by=_BY_COMMITTABLES)
+        return Finding(Severity.TELLS, operator, message, fix, known_by=_BY_COMMITTABLES)
     known_by = f"{_BY_COMMITTABLES}, its age and the timeout given"
     if age >= timeout:
-        told += (
+        message += (
             f" They are {duration(age)} old, and the broker aborts them after {duration(timeout)}: their rows are gone."
         )
         fix = "Restore a newer checkpoint. A timeout longer than any outage prevents it."
-        return Finding(Severity.WARNS, operator, told, fix, Effect.LOST, known_by)
-    told += f" A restore within {duration(timeout - age)} commits them."
-    return Finding(Severity.TELLS, operator, told, "", Effect.EXACTLY_ONCE, known_by)
+        return Finding(Severity.WARNS, operator, message, fix, Effect.LOST, known_by)
+    message += f" A restore within {duration(timeout - age)} commits them."
+    return Finding(Severity.TELLS, operator, message, "", Effect.EXACTLY_ONCE, known_by)
 
 
 def _part_files(operator: str, rows: list[Mapping[str, Any]], outside: Outside) -> Iterator[Finding]:
     size = size_text(sum(row.get("file_bytes") or 0 for row in rows))
-    told = (
+    message = (
         f"{len(rows)} part files, {size}, wait for their commit. A restore publishes those that are not published yet."
     )
     exists = outside.exists
     if exists is None:
-        yield Finding(Severity.TELLS, operator, told, known_by=_BY_COMMITTABLES)
+        yield Finding(Severity.TELLS, operator, message, known_by=_BY_COMMITTABLES)
         return
     gone = [
         row for row in rows if not exists(row.get("target") or row["path"]) and not exists(row.get("temporary") or "")
     ]
     known_by = f"{_BY_COMMITTABLES}, and the files that are there"
     if not gone:
-        yield Finding(Severity.TELLS, operator, told, "", Effect.EXACTLY_ONCE, known_by)
+        yield Finding(Severity.TELLS, operator, message, "", Effect.EXACTLY_ONCE, known_by)
         return
     for row in gone[:MOST_NAMED]:
         missing = f"The part file {row['path']} is neither published nor there to be published."

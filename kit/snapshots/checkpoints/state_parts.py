@@ -7,7 +7,7 @@ from typing import Any
 
 from kit.core.state.errors import StateError
 from kit.core.state.operator_state import OperatorState
-from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
+from kit.snapshots.checkpoints.keyed_parts import ArrowKeyedPart, KeyedPart, StateInfo, parts_of
 from kit.snapshots.checkpoints.naming import errors_about
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.state_bytes import StateBytes
@@ -22,12 +22,12 @@ class StateParts:
 
     def __init__(self, source: StateBytes, decoders: Decoders) -> None:
         self._source, self._decoders = source, decoders
-        self._keyed: dict[tuple[str, int], list[KeyedPart | OwnPart]] = {}
+        self._keyed: dict[tuple[str, int], list[KeyedPart | ArrowKeyedPart]] = {}
         self._lists: dict[tuple[str, int], list[OperatorPart | OwnOperatorPart]] = {}
 
     def keyed(
         self, operator: OperatorState, subtasks: Collection[int] | None = None
-    ) -> Iterator[tuple[int, KeyedPart | OwnPart]]:
+    ) -> Iterator[tuple[int, KeyedPart | ArrowKeyedPart]]:
         """Yield the parts of keyed state, managed and raw, by subtask; of these subtasks only, if given."""
         for subtask in _wanted(operator, subtasks):
             key, state = (operator.operator_id, subtask), operator.subtask_states[subtask]

@@ -45,11 +45,11 @@ def _moment(name: str, unit: str, *, is_local: bool) -> Temporal:
     """Return the type of a moment in a unit of which `_PER_SECOND` says how many a second has."""
     per_second, zone, mark = _PER_SECOND[unit], None if is_local else "UTC", "" if is_local else "Z"
 
-    def told(count: int) -> str:
+    def as_text(count: int) -> str:
         seconds, rest = divmod(count, per_second)
         return moment_text(seconds, rest * (NANOS // per_second)) + mark
 
-    return Temporal(name, pa.timestamp(unit, zone), Reader.int64, told, Writer.int64)
+    return Temporal(name, pa.timestamp(unit, zone), Reader.int64, as_text, Writer.int64)
 
 
 _PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": NANOS}
@@ -176,11 +176,11 @@ class _Union(Type):
             return _json(self._single, value)
         return {name: _json(part, value[name]) for name, part in self._real if name in value}
 
-    def from_json(self, told: Any) -> Any:
+    def from_json(self, written: Any) -> Any:
         """Return the value that `json` wrote."""
         if self._single is not None:
-            return _from_json(self._single, told)
-        return {name: _from_json(part, told.get(name)) for name, part in self._real}
+            return _from_json(self._single, written)
+        return {name: _from_json(part, written.get(name)) for name, part in self._real}
 
     @property
     def text_arrow(self) -> pa.DataType:
@@ -231,32 +231,32 @@ def _json(type_: Type, value: Any) -> Any:
         return type_.json(value)
     if isinstance(value, bytes):
         return value.hex()
-    told = type_.to_text(value)
-    is_number = isinstance(told, bool | int) or (isinstance(told, float) and math.isfinite(told))
-    return told if is_number else str(told)
+    plain = type_.to_text(value)
+    is_number = isinstance(plain, bool | int) or (isinstance(plain, float) and math.isfinite(plain))
+    return plain if is_number else str(plain)
 
 
-def _from_json(type_: Type, told: Any) -> Any:
+def _from_json(type_: Type, written: Any) -> Any:
     """Return the value that `_json` wrote."""
-    if told is None:
+    if written is None:
         return None
     if isinstance(type_, _Nested):
-        return json.dumps(told, ensure_ascii=False)
+        return json.dumps(written, ensure_ascii=False)
     if isinstance(type_, Struct):
-        return tuple(_from_json(part, told[name]) for name, part in type_.fields)
+        return tuple(_from_json(part, written[name]) for name, part in type_.fields)
     if isinstance(type_, _Map):
-        return [(key, _from_json(type_.parts[1], each)) for key, each in told.items()]
+        return [(key, _from_json(type_.parts[1], each)) for key, each in written.items()]
     if isinstance(type_, _Array):
-        return [_from_json(type_.parts[0], each) for each in told]
+        return [_from_json(type_.parts[0], each) for each in written]
     if isinstance(type_, _Union):
-        return type_.from_json(told)
+        return type_.from_json(written)
     if isinstance(type_, Temporal):
-        return type_.from_text(told)
+        return type_.from_text(written)
     if pa.types.is_binary(type_.arrow):
-        return bytes.fromhex(told)
+        return bytes.fromhex(written)
     if pa.types.is_floating(type_.arrow):
-        return float(told)
-    return Decimal(told) if pa.types.is_decimal(type_.arrow) else told
+        return float(written)
+    return Decimal(written) if pa.types.is_decimal(type_.arrow) else written
 
 
 class AvroRecord(Struct):
@@ -273,68 +273,68 @@ class _Schema:
     def __init__(self) -> None:
         self._named: dict[str, Type] = {}
 
-    def type(self, told: Any, depth: int) -> Type:
+    def type(self, schema: Any, depth: int) -> Type:
         """Return the type that a part of the schema describes. Raises CheckpointError."""
         if depth > MAX_DEPTH:
             raise DamagedError(f"found an Avro schema nested more deeply, expected at most {MAX_DEPTH} levels")
-        if isinstance(told, str):
-            found = _PRIMITIVES.get(told) or self._named.get(told) or self._named.get(told.rpartition(".")[2])
-            return found or Opaque(f"the unknown Avro type {told}")
-        if isinstance(told, list):
-            return _Union([self.type(each, depth + 1) for each in told], [_name_of(each) for each in told])
-        if not isinstance(told, dict):
-            raise DamagedError(f"found {told!r} in an Avro schema, expected a type")
-        kind = told.get("type")
-        logical = _LOGICAL.get((str(kind), str(told.get("logicalType"))))
+        if isinstance(schema, str):
+            found = _PRIMITIVES.get(schema) or self._named.get(schema) or self._named.get(schema.rpartition(".")[2])
+            return found or Opaque(f"the unknown Avro type {schema}")
+        if isinstance(schema, list):
+            return _Union([self.type(each, depth + 1) for each in schema], [_name_of(each) for each in schema])
+        if not isinstance(schema, dict):
+            raise DamagedError(f"found {schema!r} in an Avro schema, expected a type")
+        kind = schema.get("type")
+        logical = _LOGICAL.get((str(kind), str(schema.get("logicalType"))))
         if logical is not None:
             return logical
-        made = self._made(told, kind, depth)
+        made = self._made(schema, kind, depth)
         return self.type(kind, depth + 1) if made is None else made
 
-    def _made(self, told: dict[str, Any], kind: Any, depth: int) -> Type | None:
+    def _made(self, schema: dict[str, Any], kind: Any, depth: int) -> Type | None:
         try:
             if kind in ("record", "error"):
-                return self._record(told, depth)
+                return self._record(schema, depth)
             if kind == "enum":
-                return self._named_as(told, Enumeration(told["name"], tuple(told["symbols"])))
-            is_decimal = told.get("logicalType") == "decimal"
+                return self._named_as(schema, Enumeration(schema["name"], tuple(schema["symbols"])))
+            is_decimal = schema.get("logicalType") == "decimal"
             if kind == "bytes":
-                return _decimal(told, None, _PRIMITIVES[kind]) if is_decimal else _PRIMITIVES[kind]
+                return _decimal(schema, None, _PRIMITIVES[kind]) if is_decimal else _PRIMITIVES[kind]
             if kind == "fixed":
-                size = int(told["size"])
-                plain = _fixed(told["name"], size)
-                return self._named_as(told, _decimal(told, size, plain) if is_decimal else plain)
+                size = int(schema["size"])
+                plain = _fixed(schema["name"], size)
+                return self._named_as(schema, _decimal(schema, size, plain) if is_decimal else plain)
             if kind == "array":
-                item = self.type(told["items"], depth + 1)
+                item = self.type(schema["items"], depth + 1)
                 return _Array(f"array<{item.name}>", item)
             if kind == "map":
-                item = self.type(told["values"], depth + 1)
+                item = self.type(schema["values"], depth + 1)
                 return _Map(f"map<{item.name}>", _STRING, item)
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedError(f"found an Avro schema of type {kind!r} that is not complete: {error!r}") from None
         return None
 
-    def _record(self, told: dict[str, Any], depth: int) -> Type:
-        inner = _Nested(told["name"])
-        self._named_as(told, inner)
-        fields = [(each["name"], self.type(each["type"], depth + 1)) for each in told["fields"]]
-        defaults = frozenset(each["name"] for each in told["fields"] if "default" in each)
-        inner.record = AvroRecord(told["name"], fields, defaults)
-        self._named_as(told, inner.record)
+    def _record(self, schema: dict[str, Any], depth: int) -> Type:
+        inner = _Nested(schema["name"])
+        self._named_as(schema, inner)
+        fields = [(each["name"], self.type(each["type"], depth + 1)) for each in schema["fields"]]
+        defaults = frozenset(each["name"] for each in schema["fields"] if "default" in each)
+        inner.record = AvroRecord(schema["name"], fields, defaults)
+        self._named_as(schema, inner.record)
         return inner.record
 
-    def _named_as(self, told: dict[str, Any], type_: Any) -> Any:
-        self._named[told["name"]] = type_
-        if told.get("namespace"):
-            self._named[f"{told['namespace']}.{told['name']}"] = type_
+    def _named_as(self, schema: dict[str, Any], type_: Any) -> Any:
+        self._named[schema["name"]] = type_
+        if schema.get("namespace"):
+            self._named[f"{schema['namespace']}.{schema['name']}"] = type_
         return type_
 
 
-def _name_of(told: Any) -> str:
+def _name_of(schema: Any) -> str:
     """Return what Avro calls a type in a union: the name of a named type, else its kind."""
-    if isinstance(told, dict):
-        return _name_of(told.get("name") or told.get("type"))
-    return told.rpartition(".")[2] if isinstance(told, str) else "union"
+    if isinstance(schema, dict):
+        return _name_of(schema.get("name") or schema.get("type"))
+    return schema.rpartition(".")[2] if isinstance(schema, str) else "union"
 
 
 def _fixed(name: str, size: int) -> Type:
@@ -348,12 +348,12 @@ def _fixed(name: str, size: int) -> Type:
     return Read(name, lambda reader: reader.take(size), pa.binary(), write=write)
 
 
-def _decimal(told: MappingOf[str, Any], size: int | None, plain: Type) -> Type:
+def _decimal(schema: MappingOf[str, Any], size: int | None, plain: Type) -> Type:
     """Return DECIMAL, whose unscaled value is bytes: `size` of them, or as many as their number says.
 
     As in Avro, a decimal whose precision cannot be is `plain`, its bytes.
     """
-    precision, scale = told.get("precision"), told.get("scale", 0)
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not (isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision):
         return plain
     if not 1 <= precision <= MOST_DECIMAL_DIGITS:

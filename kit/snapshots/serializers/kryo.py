@@ -259,8 +259,8 @@ def _offset(reader: _Kryo) -> str:
     quarters = reader.int8()
     seconds = reader.little(4) if quarters == OFFSET_SECONDS else quarters * 900
     hours, rest = divmod(abs(seconds), 3600)
-    told = f"{'-' if seconds < 0 else '+'}{hours:02}:{rest // 60:02}" + (f":{rest % 60:02}" if rest % 60 else "")
-    return told if seconds else "Z"
+    text = f"{'-' if seconds < 0 else '+'}{hours:02}:{rest // 60:02}" + (f":{rest % 60:02}" if rest % 60 else "")
+    return text if seconds else "Z"
 
 
 _READ: Mapping[str, Callable[[_Kryo], Any]] = {

@@ -350,11 +350,11 @@ NUMBERS = {
 }
 
 
-def logical_type(told: Any) -> SqlType:
+def logical_type(serialized: Any) -> SqlType:
     """Return the type that a serialized `LogicalType` describes. Raises CheckpointError."""
-    if not isinstance(told, JavaObject):
-        raise DamagedError(f"found {told!r}, expected a logical type of SQL")
-    name, fields = told.short_name, told.fields
+    if not isinstance(serialized, JavaObject):
+        raise DamagedError(f"found {serialized!r}, expected a logical type of SQL")
+    name, fields = serialized.short_name, serialized.fields
     if name in NUMBERS:
         return NUMBERS[name]
     if name == "DecimalType":
@@ -377,20 +377,20 @@ def logical_type(told: Any) -> SqlType:
     raise CheckpointError(f"the SQL type {name} is not decoded here")
 
 
-def java_list(told: Any) -> list[JavaObject]:
+def java_list(serialized: Any) -> list[JavaObject]:
     """Return the elements of a serialized `java.util.List`."""
     for _ in range(4):
-        if isinstance(told, list):
-            return told
-        if not isinstance(told, JavaObject):
+        if isinstance(serialized, list):
+            return serialized
+        if not isinstance(serialized, JavaObject):
             break
         for name in ("list", "c", "a"):
-            if name in told.fields:
-                told = told.fields[name]
+            if name in serialized.fields:
+                serialized = serialized.fields[name]
                 break
         else:
-            return [each for each in told.added if not isinstance(each, bytes)]
-    raise DamagedError(f"found {told!r}, expected a list")
+            return [each for each in serialized.added if not isinstance(each, bytes)]
+    raise DamagedError(f"found {serialized!r}, expected a list")
 
 
 # --- the serializers of single values ---------------------------------------------------------------------------------

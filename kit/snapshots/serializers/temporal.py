@@ -31,11 +31,11 @@ class Temporal(Read):
         name: str,
         arrow: pa.DataType,
         read: Callable[[Reader], Any],
-        told: Callable[[int], str],
+        as_text: Callable[[int], str],
         write: Callable[[Writer, Any], None],
     ) -> None:
         super().__init__(name, read, arrow, is_fixed=True, write=write)
-        self._told = told
+        self._as_text = as_text
 
     def from_arrow(self, array: pa.Array) -> list[Any]:
         if pa.types.is_string(array.type):
@@ -44,7 +44,7 @@ class Temporal(Read):
         return array.cast(number).to_pylist()
 
     def to_text(self, value: Any) -> Any:
-        return None if value is None else self._told(value)
+        return None if value is None else self._as_text(value)
 
     def from_text(self, text: str) -> int:
         """Return the number of a time as `to_text` writes it. Raises ValueError for other text."""
@@ -195,8 +195,8 @@ def _write_millis(out: Writer, value: int | None) -> None:
     out.int64(-(1 << 63) if value is None else value)
 
 
-def _utc(told: Callable[[int], str]) -> Callable[[int], str]:
-    return lambda value: f"{told(value)}Z"
+def _utc(as_text: Callable[[int], str]) -> Callable[[int], str]:
+    return lambda value: f"{as_text(value)}Z"
 
 
 LOCAL_DATE = Temporal("LocalDate", pa.date32(), _date, date_text, _write_date)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kit.core.metadata import CheckpointMetadata, MetadataVersion
 from kit.core.state.operator_state import OperatorState, without_in_flight_data
-from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, RawTimersPart, parts_of
+from kit.snapshots.checkpoints.keyed_parts import ArrowKeyedPart, KeyedPart, RawTimersPart, parts_of
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.formats.canonical import Pair
 from kit.snapshots.formats.headers import Decoders, KeyedState
@@ -30,7 +30,7 @@ class Origin:
     source: StateBytes
     decoders: Decoders
 
-    def keyed_parts(self, operator: OperatorState, subtask: int) -> list[KeyedPart | OwnPart]:
+    def keyed_parts(self, operator: OperatorState, subtask: int) -> list[KeyedPart | ArrowKeyedPart]:
         """Return the parts of a subtask's managed keyed state. Raises CheckpointError."""
         handles = operator.subtask_states[subtask].managed_keyed_state
         return list(parts_of(handles, (), self.source, operator.max_parallelism, self.decoders))

@@ -51,9 +51,9 @@ class Step:
     deletion: KeyDeletion | None = None
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The detail; of a deletion with the rows that it deleted, once it was carried out."""
-        return self.detail if self.deletion is None else self.deletion.told
+        return self.detail if self.deletion is None else self.deletion.description
 
 
 class Edit:
@@ -256,8 +256,8 @@ class Edit:
             )
         before = draft.change_entries.get(SOURCE_READER_STATE)
         changes = {**draft.change_entries, SOURCE_READER_STATE: at_offsets(offsets, before)}
-        told = ", ".join(f"{split}: {offset}" for split, offset in offsets.items())
-        return self._with(draft, replace(draft, change_entries=changes), "set offsets", told)
+        detail = ", ".join(f"{split}: {offset}" for split, offset in offsets.items())
+        return self._with(draft, replace(draft, change_entries=changes), "set offsets", detail)
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -279,9 +279,9 @@ class Edit:
                     f"no file of the checkpoint is below {prefix!r}; its files are below "
                     f"{', '.join(sorted({path.rpartition('/')[0] for path in files})[:3]) or 'none'}"
                 )
-        told = ", ".join(f"{old} -> {new}" for old, new in prefixes.items())
+        detail = ", ".join(f"{old} -> {new}" for old, new in prefixes.items())
         moved = {**self._moved, **prefixes}
-        return Edit(self._origin, self._reopen, self._drafts, (*self.steps, Step("relocate", "", told)), moved)
+        return Edit(self._origin, self._reopen, self._drafts, (*self.steps, Step("relocate", "", detail)), moved)
 
     # --- the result ---------------------------------------------------------------------------------------------------
 
@@ -452,7 +452,7 @@ class Edit:
         """One row per change, in order: operation, operator, detail."""
         import pandas as pd
 
-        rows = [(each.operation, each.operator, each.told) for each in self.steps]
+        rows = [(each.operation, each.operator, each.description) for each in self.steps]
         return pd.DataFrame(rows, columns=["operation", "operator", "detail"])
 
     @property
@@ -462,7 +462,7 @@ class Edit:
         return f"{many} change{'s' * (many != 1)} to {self._origin.source.directory!r}"
 
     def __repr__(self) -> str:
-        lines = [f"  {each.operation}: {each.operator} {each.told}".rstrip() for each in self.steps]
+        lines = [f"  {each.operation}: {each.operator} {each.description}".rstrip() for each in self.steps]
         return "\n".join([f"Edit: {self.title}", *lines])
 
     def _repr_html_(self) -> str:

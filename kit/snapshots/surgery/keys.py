@@ -30,7 +30,7 @@ class KeyDeletion:
         self._rows: dict[tuple[str, int], int] = {}
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The keys to delete, and after the change the number of rows that were deleted."""
         many = (
             "where the function is True"
