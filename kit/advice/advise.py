@@ -62,8 +62,8 @@ class _Found:
         self.failed = self.periodic[self.periodic["status"] == "FAILED"]
         self.parts = figures.subtasks[figures.subtasks["checkpoint_id"].isin(self.periodic["checkpoint_id"])]
         missing = self.parts.loc[self.parts["duration_ms"].isna(), "checkpoint_id"]
-        told = self.periodic.loc[self.periodic["status"] != "PENDING", "checkpoint_id"]
-        ended = self.parts[self.parts["checkpoint_id"].isin(set(told) - set(missing))]
+        ended_ids = self.periodic.loc[self.periodic["status"] != "PENDING", "checkpoint_id"]
+        ended = self.parts[self.parts["checkpoint_id"].isin(set(ended_ids) - set(missing))]
         self.slowest = ended.loc[ended.groupby("checkpoint_id")["duration_ms"].idxmax()] if len(ended) else ended
         sums = self.slowest[list(PHASES)].fillna(0).sum()
         total = float(sums.sum())
@@ -122,7 +122,7 @@ def barriers_are_slow(found: _Found) -> Remedy | None:
         return None
     rows = found.slowest
     waited = rows["start_delay_ms"].fillna(0) + rows["alignment_ms"].fillna(0)
-    told = (
+    evidence = (
         f"Barriers wait behind rows: {share:.0%} of the time of the slowest subtasks, {_seconds(waited.max())} at most."
     )
     if found.settings.get("unaligned"):
@@ -133,16 +133,16 @@ def barriers_are_slow(found: _Found) -> Remedy | None:
             "aligned-checkpoint-timeout), keep fewer rows in flight "
             "(taskmanager.network.memory.buffer-debloat.enabled: true), or give this vertex more subtasks."
         )
-    return Remedy("backpressure", found.where, told, do, _UNDER_BACKPRESSURE)
+    return Remedy("backpressure", found.where, evidence, do, _UNDER_BACKPRESSURE)
 
 
 def copying_is_slow(found: _Found) -> Remedy | None:
     """The synchronous part stops the task."""
     if found.share("sync_ms") < DOMINATES or not found.is_slow():
         return None
-    told = f"The synchronous part takes {_seconds(found.slowest['sync_ms'].max())}; meanwhile no row is processed."
+    evidence = f"The synchronous part takes {_seconds(found.slowest['sync_ms'].max())}; meanwhile no row is processed."
     do = "Look at snapshotState of user functions and at the number of timers and list entries; RocksDB flushes here."
-    return Remedy("slow copy of state", found.where, told, do, _LARGE_STATE)
+    return Remedy("slow copy of state", found.where, evidence, do, _LARGE_STATE)
 
 
 def writing_is_slow(found: _Found) -> Remedy | None:
@@ -151,12 +151,12 @@ def writing_is_slow(found: _Found) -> Remedy | None:
         return None
     rows = found.slowest[found.slowest["async_ms"] > 0]
     rate = (rows["checkpointed_bytes"] / rows["async_ms"] * 1_000).median()
-    told = (
+    evidence = (
         f"Writing takes {_seconds(rows['async_ms'].max())} for {size_text(rows['checkpointed_bytes'].max())}: "
         f"{size_text(rate)} a second and subtask."
     )
     do = "Write less (execution.checkpointing.incremental: true with RocksDB), or to a faster or closer store."
-    return Remedy("slow writing", found.where, told, do, _LARGE_STATE)
+    return Remedy("slow writing", found.where, evidence, do, _LARGE_STATE)
 
 
 def checkpoints_expire(found: _Found) -> Remedy | None:
@@ -167,16 +167,16 @@ def checkpoints_expire(found: _Found) -> Remedy | None:
     parts = found.parts[found.parts["checkpoint_id"].isin(expired["checkpoint_id"])]
     late = parts[parts["status"] != "acknowledged"]
     where = ", ".join(late["vertex"].value_counts().index[:3]) or "unknown"
-    told = f"{len(expired)} of {len(expired) + len(found.completed)} checkpoints expired"
+    evidence = f"{len(expired)} of {len(expired) + len(found.completed)} checkpoints expired"
     timeout_ms = found.settings.get("timeout_ms")
-    told += f" after {_seconds(timeout_ms)}" if timeout_ms else ""
-    told += f"; {len(late)} of {len(parts)} subtasks were not done."
+    evidence += f" after {_seconds(timeout_ms)}" if timeout_ms else ""
+    evidence += f"; {len(late)} of {len(parts)} subtasks were not done."
     reported = late["duration_ms"].dropna()
     longest = (
         f" The late ones took {_seconds(reported.max())} at most: a longer timeout hides it." if len(reported) else ""
     )
     do = f"Mend what delays these subtasks first (see the other remedies).{longest}"
-    return Remedy("expired", where, told, do, _MONITORING)
+    return Remedy("expired", where, evidence, do, _MONITORING)
 
 
 def checkpoints_decline(found: _Found) -> Remedy | None:
@@ -186,8 +186,10 @@ def checkpoints_decline(found: _Found) -> Remedy | None:
     if len(other) < 2:
         return None
     reason, count = next(iter(other["failure"].value_counts().items()))
-    told = f"{len(other)} checkpoints failed; {count} of them with: {str(reason)[:200]}"
-    return Remedy("failing", "the job", told, "The message names the cause; the task's log has its trace.", _MONITORING)
+    evidence = f"{len(other)} checkpoints failed; {count} of them with: {str(reason)[:200]}"
+    return Remedy(
+        "failing", "the job", evidence, "The message names the cause; the task's log has its trace.", _MONITORING
+    )
 
 
 def bytes_are_skewed(found: _Found) -> Remedy | None:
@@ -201,9 +203,9 @@ def bytes_are_skewed(found: _Found) -> Remedy | None:
         most, median = sizes.max(), sizes.median()
         if len(parts) > 1 and most > LARGE_BYTES and most > SKEWED * max(median, 1):
             subtask = int(parts.loc[sizes.idxmax(), "subtask"])
-            told = f"Subtask {subtask} writes {size_text(most)}, the median is {size_text(median)}."
+            evidence = f"Subtask {subtask} writes {size_text(most)}, the median is {size_text(median)}."
             do = "A few keys or key groups hold most state: split hot keys, or change parallelism and its maximum."
-            return Remedy("skew", str(vertex), told, do, _LARGE_STATE)
+            return Remedy("skew", str(vertex), evidence, do, _LARGE_STATE)
     return None
 
 
@@ -213,9 +215,9 @@ def all_is_written_again(found: _Found) -> Remedy | None:
     large = rows[rows["full_bytes"] > LARGE_BYTES]
     if len(large) < 2 or (large["checkpointed_bytes"] < large["full_bytes"]).any():
         return None
-    told = f"Each checkpoint writes all {size_text(large['full_bytes'].iloc[0])} of state again."
+    evidence = f"Each checkpoint writes all {size_text(large['full_bytes'].iloc[0])} of state again."
     do = "With RocksDB, incremental checkpoints write what changed: execution.checkpointing.incremental: true."
-    return Remedy("full checkpoints", "the job", told, do, _LARGE_STATE)
+    return Remedy("full checkpoints", "the job", evidence, do, _LARGE_STATE)
 
 
 def much_is_in_flight(found: _Found) -> Remedy | None:
@@ -225,9 +227,9 @@ def much_is_in_flight(found: _Found) -> Remedy | None:
     if persisted < LARGE_BYTES or persisted < MUCH_IN_FLIGHT * written:
         return None
     each = size_text(persisted / len(rows))
-    told = f"In-flight data is {persisted / written:.0%} of what is written: {each} a checkpoint."
+    evidence = f"In-flight data is {persisted / written:.0%} of what is written: {each} a checkpoint."
     do = "Keep fewer rows in flight (taskmanager.network.memory.buffer-debloat.enabled: true); recovery reads them too."
-    return Remedy("in-flight data", "the job", told, do, _UNDER_BACKPRESSURE)
+    return Remedy("in-flight data", "the job", evidence, do, _UNDER_BACKPRESSURE)
 
 
 def interval_is_short(found: _Found) -> Remedy | None:
@@ -236,9 +238,11 @@ def interval_is_short(found: _Found) -> Remedy | None:
     durations = found.completed["duration_ms"].dropna()
     if not interval_ms or not len(durations) or durations.median() < interval_ms:
         return None
-    told = f"A checkpoint takes {_seconds(durations.median())} at the median, the interval is {_seconds(interval_ms)}."
+    evidence = (
+        f"A checkpoint takes {_seconds(durations.median())} at the median, the interval is {_seconds(interval_ms)}."
+    )
     do = "The next begins when one ends. Set execution.checkpointing.min-pause, so that the job gets time for rows."
-    return Remedy("interval", "the job", told, do, _CHECKPOINTING)
+    return Remedy("interval", "the job", evidence, do, _CHECKPOINTING)
 
 
 RULES: tuple[Callable[[_Found], Remedy | None], ...] = (

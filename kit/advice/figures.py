@@ -70,8 +70,8 @@ class CheckpointFigures:
 
     def __repr__(self) -> str:
         counts = self.checkpoints["status"].value_counts()
-        told = ", ".join(f"{count} {status}" for status, count in counts.items())
-        return f"CheckpointFigures({self.name}: {told or 'no checkpoints'})"
+        summary = ", ".join(f"{count} {status}" for status, count in counts.items())
+        return f"CheckpointFigures({self.name}: {summary or 'no checkpoints'})"
 
 
 def tables(

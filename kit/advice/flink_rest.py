@@ -116,20 +116,20 @@ def _figures(answers: Mapping[str, Any]) -> CheckpointFigures:
         raise FlinkRestError(f"the answers are not those of Flink's REST API: {error!r}; {_ASK}") from error
 
 
-def _checkpoint(told: Mapping[str, Any]) -> dict[str, Any]:
-    status = {"IN_PROGRESS": "PENDING"}.get(told["status"], told["status"])
+def _checkpoint(answer: Mapping[str, Any]) -> dict[str, Any]:
+    status = {"IN_PROGRESS": "PENDING"}.get(answer["status"], answer["status"])
     return {
-        "checkpoint_id": told["id"],
-        "kind": "SAVEPOINT" if told["is_savepoint"] else "CHECKPOINT",
+        "checkpoint_id": answer["id"],
+        "kind": "SAVEPOINT" if answer["is_savepoint"] else "CHECKPOINT",
         "status": status,
-        "duration_ms": told["end_to_end_duration"],
-        "checkpointed_bytes": told.get("checkpointed_size", told["state_size"]),
-        "full_bytes": told["state_size"],
-        "processed_bytes": told.get("processed_data"),
-        "persisted_bytes": told.get("persisted_data"),
-        "acknowledged": told["num_acknowledged_subtasks"],
-        "subtasks": told["num_subtasks"],
-        "failure": told.get("failure_message") or "",
+        "duration_ms": answer["end_to_end_duration"],
+        "checkpointed_bytes": answer.get("checkpointed_size", answer["state_size"]),
+        "full_bytes": answer["state_size"],
+        "processed_bytes": answer.get("processed_data"),
+        "persisted_bytes": answer.get("persisted_data"),
+        "acknowledged": answer["num_acknowledged_subtasks"],
+        "subtasks": answer["num_subtasks"],
+        "failure": answer.get("failure_message") or "",
     }
 
 

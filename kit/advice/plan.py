@@ -181,14 +181,14 @@ class ParallelismPlan:
         most = self.recommended_max_parallelism
         rows = self.table[self.table["max_parallelism"] == most]
         worst = rows.loc[rows["busiest"].idxmax()]
-        told = (
+        sentences = (
             f"With maximum parallelism {most}, the busiest subtask has at most {worst['busiest']:.2f} times the mean "
             f"(at parallelism {int(worst['parallelism'])})."
         )
         if len(self.loads) > 1:
-            told = f"Use maximum parallelism {most}. {told}"
+            sentences = f"Use maximum parallelism {most}. {sentences}"
         if self.distinct_keys is not None and self.distinct_keys < FEW_KEYS * self.parallelisms[-1]:
-            told += (
+            sentences += (
                 f" These are only {self.distinct_keys} keys for up to {self.parallelisms[-1]} subtasks, so chance "
                 "decides where they are, and with other keys another maximum would be best: plan with the keys that "
                 "the job will have, or keep the default."
@@ -196,11 +196,11 @@ class ParallelismPlan:
         hot = [(key, share) for key, share in self.keys if share * self.parallelisms[-1] > HOT_SHARE]
         if hot:
             key, share = hot[0]
-            told += (
+            sentences += (
                 f" Key {key!r} alone has {share:.1%} of the load, and one key is always in one subtask: beyond "
                 f"parallelism {max(1, int(1 / share))}, more subtasks do not make it faster."
             )
-        return told
+        return sentences
 
     def __repr__(self) -> str:
         return f"ParallelismPlan(parallelism {', '.join(map(str, self.parallelisms))}: {self.verdict})"
