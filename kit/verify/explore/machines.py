@@ -58,7 +58,7 @@ class Unwatched:
             raise AttributeError(name)
         return self
 
-    def __call__(self, *told: object, **named: object) -> Unwatched:
+    def __call__(self, *arguments: object, **named: object) -> Unwatched:
         return self
 
     def __deepcopy__(self, memo: dict[int, object]) -> Unwatched:
@@ -248,8 +248,8 @@ def _listens(machine: Machine | Broken | None) -> bool:
     if not isinstance(machine, StreamTask) or machine.state.is_terminal:
         return False
     operators = (type(link.operator) for link in machine.chain.links)
-    told = (each.notify_checkpoint_complete is not Operator.notify_checkpoint_complete for each in operators)
-    return machine._operators_finished or any(told)
+    listens = (each.notify_checkpoint_complete is not Operator.notify_checkpoint_complete for each in operators)
+    return machine._operators_finished or any(listens)
 
 
 def _settled(machine: Machine | Broken | None) -> list[int]:

@@ -124,16 +124,16 @@ class Swarm:
         return pd.DataFrame(self.rows, columns=["seed", "job", "steps", "lives", "happened", "violation"])
 
     def __repr__(self) -> str:
-        return f"Swarm({self._told}{f': {self.failures}' if self.failures else ''})"
+        return f"Swarm({self._summary}{f': {self.failures}' if self.failures else ''})"
 
     @property
-    def _told(self) -> str:
+    def _summary(self) -> str:
         done = ", ".join(f"{count} {what}" for what, count in self.happened.most_common()) or "no faults"
         found = f"{len(self.failures)} failed" if self.failures else "all held"
         return f"{self.trials} trials, {self.steps} steps; {done}; {found}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self._told)}</p>" + "".join(failure._repr_html_() for failure in self.failures)
+        return f"<p>{escape(self._summary)}</p>" + "".join(failure._repr_html_() for failure in self.failures)
 
 
 def swarm(

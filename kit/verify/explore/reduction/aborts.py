@@ -54,7 +54,7 @@ class Aborts:
         self._sets: Interned[frozenset[int]] = Interned()
         self._none = self._sets.number(frozenset())
         self._pending = of_one(self._pending_of)
-        self._told = of_one(self._told_in)
+        self._notices = of_one(self._notices_in)
         self._bad = of_one(self._is_bad)
         self._united = Function(lambda one, other: self._sets.number(self._sets[one] | self._sets[other]))
         self._known: dict[tuple[int, int, int, frozenset[int]], bool] = {}
@@ -97,7 +97,7 @@ class Aborts:
         found = np.full(len(rows), self._none, np.int32)
         for column in range(space.mail_to, space.wires + space.graph.channel_count):
             if rows[:, column].any():
-                found = self._united.of(found, self._told.of(rows[:, column]))
+                found = self._united.of(found, self._notices.of(rows[:, column]))
         return found
 
     def _pending_of(self, state: int) -> int:
@@ -105,7 +105,7 @@ class Aborts:
         pending = master.checkpoints.pending if isinstance(master, JobMaster) else ()
         return self._sets.number(frozenset(pending))
 
-    def _told_in(self, queue: int) -> int:
+    def _notices_in(self, queue: int) -> int:
         words = (self._space.words[each] for each in self._space.queues.values[queue])
         elements = (getattr(word, "element", word) for word in words)
         return self._sets.number(frozenset(each.checkpoint_id for each in elements if isinstance(each, _NEWS)))
@@ -140,15 +140,15 @@ class Aborts:
         known = self._asked.get(asked)
         if known is None:
             state, word, *rest = seen
-            at_stake, told, mail, work = rest
-            groups = self._news_to(task, state, at_stake, told, mail, work, channels)
+            at_stake, notices, mail, work = rest
+            groups = self._news_to(task, state, at_stake, notices, mail, work, channels)
             known = self._asked[asked] = groups is not None and all(
                 len(group) <= MOST_NEWS and self._commutes(task, state, word, group) for group in groups
             )
         return known
 
     def _news_to(
-        self, task: int, state: int, at_stake: int, told: int, mail: int, work: int, channels: tuple[int, ...]
+        self, task: int, state: int, at_stake: int, notices: int, mail: int, work: int, channels: tuple[int, ...]
     ) -> Iterable[frozenset[int]] | None:
         """Return the news that may come to a task, as words, or None if something else is waiting for it.
 
@@ -162,7 +162,7 @@ class Aborts:
         letters = [each for each in mail_words if not isinstance(space.words[each], NotifyCheckpointComplete)]
         if any(isinstance(space.words[each], TriggerTaskCheckpoint) for each in letters):
             return None
-        over = self._sets[told]
+        over = self._sets[notices]
         if space.faults == 1 and self._sets[at_stake]:
             alternatives = [over | {each} for each in sorted(self._sets[at_stake])]
         else:

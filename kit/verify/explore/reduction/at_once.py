@@ -85,10 +85,10 @@ def _cleans_up(word: object) -> bool:
 def ignored_completions(batch: Batch) -> Iterator[Chosen]:
     """Notify a task of a complete checkpoint that it does not react to: it gives no commands, now or later."""
     for steps, words, task in batch.messages():
-        told = batch.known.is_of(words, NotifyCheckpointComplete)
-        if told.any():
-            told[told] = batch.space.machines[task].leads_to_nothing(batch.rows[told, task], words[told])
-        yield steps, told
+        notice = batch.known.is_of(words, NotifyCheckpointComplete)
+        if notice.any():
+            notice[notice] = batch.space.machines[task].leads_to_nothing(batch.rows[notice, task], words[notice])
+        yield steps, notice
 
 
 def awaited(batch: Batch) -> Iterator[Chosen]:

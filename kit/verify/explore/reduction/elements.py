@@ -43,8 +43,8 @@ class _Arriving:
     @cached_property
     def left_alone(self) -> Mask:
         """True where no message that affects data is in flight from the JobMaster; completions and aborts do not."""
-        told = self.batch.message(self.task)
-        return self.batch.may_abort | (told == 0) | self.batch.known.is_of(told, NotifyCheckpointComplete)
+        found = self.batch.message(self.task)
+        return self.batch.may_abort | (found == 0) | self.batch.known.is_of(found, NotifyCheckpointComplete)
 
     @cached_property
     def undisturbed(self) -> Mask:
@@ -131,16 +131,16 @@ def own_affairs(batch: Batch) -> Iterator[Chosen]:
     """
     space, known, rows = batch.space, batch.known, batch.rows
     for task in space.tasks:
-        told = (rows[:, space.mail_to + task] != 0) & (rows[:, task] != 0)
+        has_mail = (rows[:, space.mail_to + task] != 0) & (rows[:, task] != 0)
         steps = [Step("message", task), Step("turn", task)]
         if known.overtakes and known.inputs[task]:
-            told &= ~known.barriers.may_overtake(rows, task)
+            has_mail &= ~known.barriers.may_overtake(rows, task)
         settled = space.machines[task].settled.of(rows[:, task]) == 2
         for place, (number, _) in enumerate(known.inputs[task]):
-            told &= (rows[:, space.wires + number] != 0) | settled[:, place]
+            has_mail &= (rows[:, space.wires + number] != 0) | settled[:, place]
             steps.extend(space.arrivals_on(task, number))
         steps.extend(Step("work", task, place) for place in range(MOST_TRIED))
-        yield [*steps, *known.faults_of(steps)], told
+        yield [*steps, *known.faults_of(steps)], has_mail
 
 
 def source_turns(batch: Batch) -> Iterator[Chosen]:

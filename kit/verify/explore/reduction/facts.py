@@ -62,13 +62,13 @@ class Knowledge:
 
     def is_of(self, words: Ids, *kinds: type) -> Mask:
         """Return which words are, or bring, something of these types."""
-        return self._told_apart(kinds, words, lambda word: isinstance(getattr(word, "element", word), kinds))
+        return self._matching(kinds, words, lambda word: isinstance(getattr(word, "element", word), kinds))
 
     def satisfy(self, words: Ids, is_one: Callable[[object], bool]) -> Mask:
         """Return for which words this function of a word is True."""
-        return self._told_apart(is_one, words, is_one)
+        return self._matching(is_one, words, is_one)
 
-    def _told_apart(self, question: Hashable, words: Ids, is_one: Callable[[object], bool]) -> Mask:
+    def _matching(self, question: Hashable, words: Ids, is_one: Callable[[object], bool]) -> Mask:
         """Return the answers for these words; each word is asked about once, and word 0 is none."""
         known = self._answers.get(question, np.zeros(1, bool))
         if len(known) < len(self.space.words):
@@ -145,10 +145,10 @@ class Knowledge:
         free = states.leads_to_nothing(rows[:, task], barriers) | ~states.listens.of(rows[:, task])
         left = np.flatnonzero(~free)
         if len(left):
-            told = rows[left, self.space.mail_to + task] != 0
+            awaits = rows[left, self.space.mail_to + task] != 0
             for place in range(MOST_TRIED):
-                told |= self.is_of(self.space.bags.member(rows[left, self.space.work + task], place), CommitEffects)
-            free[left] = ~told & ~self.are_older(rows[left, 0], barriers[left])
+                awaits |= self.is_of(self.space.bags.member(rows[left, self.space.work + task], place), CommitEffects)
+            free[left] = ~awaits & ~self.are_older(rows[left, 0], barriers[left])
         return free
 
     # --- steps --------------------------------------------------------------------------------------------------------
