@@ -94,9 +94,9 @@ def said_of(error: BaseException) -> str:
         if isinstance(each, NotImplementedError):
             return f"{_where(each)}, is not written yet."
     root = list(_chain(error))[-1] if isinstance(error, PartError) else error
-    told = next((str(each) for each in _chain(error) if type(each).__name__ == "StudentError"), None)
-    if told is not None:
-        return told
+    message = next((str(each) for each in _chain(error) if type(each).__name__ == "StudentError"), None)
+    if message is not None:
+        return message
     unwritten = _UNWRITTEN.search(str(error))
     if unwritten is not None:  # the job reports a hook's exception as text, without the exception itself
         return f"Something that the job calls is not written yet: {unwritten[1]}."

@@ -78,12 +78,12 @@ def _dealt(make: Repartitioner, previous: list[Handles], new: int, mode: Operato
     dealt = make().repartition_state(previous, len(previous), new)
     if dealt is None or len(dealt) != new:
         got = "None" if dealt is None else f"{len(dealt)} lists"
-        raise NotYet(f"{_told(previous, new)} The answer was {got}. Expected {new}: one for each.")
+        raise NotYet(f"{_case(previous, new)} The answer was {got}. Expected {new}: one for each.")
     modes = {name: info.mode for each in previous for handle in each for name, info in _infos(handle)}
     for handle in (handle for mine in dealt for handle in mine):
         for name, info in _infos(handle):
             if modes.get(name) is not info.mode:
-                raise NotYet(f"{_told(previous, new)} The state {name!r} has the mode {info.mode}, not its own.")
+                raise NotYet(f"{_case(previous, new)} The state {name!r} has the mode {info.mode}, not its own.")
     return [sorted(entries_of(handles, mode)) for handles in dealt]
 
 
@@ -91,7 +91,7 @@ def _infos(handle: OperatorStreamStateHandle) -> Iterable[tuple[str, StateMetaIn
     return handle.state_name_to_partition_offsets.items()
 
 
-def _told(previous: list[Handles], new: int) -> str:
+def _case(previous: list[Handles], new: int) -> str:
     """Return the question in words: the entries of each old subtask, and the number of new ones."""
     had = "; ".join(f"{number} had {_counts(handles)}" for number, handles in enumerate(previous))
     return f"{len(previous)} subtasks became {new}. Of the old ones, {had}."
@@ -116,11 +116,11 @@ def deals_every_entry_once(make: Repartitioner) -> str:
     for previous, new in layouts(chance("split"), SPLIT, BROADCAST, UNION):
         wanted = {entry for handles in previous for entry in entries_of(handles, SPLIT)}
         found = Counter(entry for mine in _dealt(make, previous, new, SPLIT) for entry in mine)
-        told = _told(previous, new)
+        case = _case(previous, new)
         if lost := sorted(wanted - set(found)):
-            raise NotYet(f"{told} Nobody was given {_words(lost)}: that state is lost.")
+            raise NotYet(f"{case} Nobody was given {_words(lost)}: that state is lost.")
         if twice := sorted(entry for entry, times in found.items() if times > 1):
-            raise NotYet(f"{told} Several subtasks were given {_words(twice)}: what it stands for is done twice.")
+            raise NotYet(f"{case} Several subtasks were given {_words(twice)}: what it stands for is done twice.")
     return f"{len(SIZES) + LAYOUTS} layouts of old files: every entry went to one subtask"
 
 
@@ -133,7 +133,7 @@ def deals_evenly(make: Repartitioner) -> str:
         counts = [len(mine) for mine in dealt]
         if max(counts) - min(counts) > max(1, len(names)):
             raise NotYet(
-                f"{_told(previous, new)} They have {counts} entries. Expected numbers that differ by one at most for "
+                f"{_case(previous, new)} They have {counts} entries. Expected numbers that differ by one at most for "
                 "each state: one subtask would do most of the work."
             )
     return f"{len(SIZES) + LAYOUTS} layouts of old files: numbers of entries differ by one at most"
@@ -149,7 +149,7 @@ def gives_union_state_to_all(make: Repartitioner) -> str:
                 missing = sorted(set(wanted) - set(mine))
                 what = f"was not given {_words(missing)}" if missing else "was given some entries twice"
                 raise NotYet(
-                    f"{_told(previous, new)} New subtask {subtask} {what}. Expected all entries of all old subtasks, "
+                    f"{_case(previous, new)} New subtask {subtask} {what}. Expected all entries of all old subtasks, "
                     "once, for every new one."
                 )
     return f"{len(SIZES) + LAYOUTS} layouts of old files: everybody got everything"
@@ -165,7 +165,7 @@ def gives_one_copy_of_broadcast_state(make: Repartitioner) -> str:
                 found = Counter((file, name) for file, name, _ in mine if name == state)
                 if len(found) != 1 or any(found[each] != copies[each] for each in found):
                     raise NotYet(
-                        f"{_told(previous, new)} The state {state!r} is broadcast: each old subtask had the same. New "
+                        f"{_case(previous, new)} The state {state!r} is broadcast: each old subtask had the same. New "
                         f"subtask {subtask} was given {len(found)} copies. Expected one, with all its entries."
                     )
     return f"{len(SIZES) + LAYOUTS} layouts of old files: everybody got one copy of each state"

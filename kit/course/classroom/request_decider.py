@@ -140,8 +140,8 @@ class Compared:
         found, wanted = self.yours.facts(), self.right.facts()
         for what, value in wanted.items():
             if found[what] != value:
-                told = _words(found[what]), _words(value)
-                raise NotYet(f"{what}: {told[0]}. Expected: {told[1]}. {_REASONS[what]}")
+                texts = _words(found[what]), _words(value)
+                raise NotYet(f"{what}: {texts[0]}. Expected: {texts[1]}. {_REASONS[what]}")
 
 
 _REASONS = {

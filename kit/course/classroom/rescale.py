@@ -148,10 +148,10 @@ def _parts(part: Rescale, old: list[Range], mine: Range) -> list[tuple[int, int,
 def reads_each_file_in_parts(make: Make) -> str:
     """Check that each new subtask reads its key groups from the old files that have them, once, and nothing else."""
     tried = 0
-    for old, new, told in _rescales(chance("state")):
+    for old, new, case in _rescales(chance("state")):
         part = make()
         for mine in new:
-            _compare_parts(_parts(part, old, mine), old, mine, f"{told}. The new subtask of the {_said(mine)}")
+            _compare_parts(_parts(part, old, mine), old, mine, f"{case}. The new subtask of the {_said(mine)}")
         tried += 1
     return f"{tried} rescales: each key group was read once, from the file that has it"
 
@@ -188,10 +188,10 @@ def _compare_parts(parts: list[tuple[int, int, int]], old: list[Range], mine: Ra
 def sorts_what_was_in_flight(make: Make) -> str:
     """Check which old channels a new subtask reads, and which of the records there it keeps."""
     tried = 0
-    for old, new, told in _rescales(chance("in flight")):
+    for old, new, case in _rescales(chance("in flight")):
         part = make()
         for mine in new:
-            who = f"{told}. The new subtask of the {_said(mine)}"
+            who = f"{case}. The new subtask of the {_said(mine)}"
             found = _list(part.buffers(list(old), mine), "buffers")
             wanted = [number for number, each in enumerate(old) if each[0] <= mine[1] and mine[0] <= each[1]]
             _compare_buffers(found, wanted, old, who)
@@ -232,18 +232,18 @@ def sends_again_what_was_not_sent(make: Make) -> str:
     return f"{tried} rescales of the senders: each old one is taken over once"
 
 
-def _compare_senders(taken: list[list[Any]], old: int, told: str) -> None:
+def _compare_senders(taken: list[list[Any]], old: int, case: str) -> None:
     times = Counter(each for mine in taken for each in mine)
     for number in range(old):
         if not times[number]:
-            raise NotYet(f"{told}. Nobody takes over old sender {number}: what it had not sent yet is lost.")
+            raise NotYet(f"{case}. Nobody takes over old sender {number}: what it had not sent yet is lost.")
         if times[number] > 1:
-            raise NotYet(f"{told}. Several take over old sender {number}: its records are sent twice.")
+            raise NotYet(f"{case}. Several take over old sender {number}: its records are sent twice.")
     if extra := [each for each in times if each not in range(old)]:
-        raise NotYet(f"{told}. Somebody takes over old sender {extra[0]!r}, which there is not.")
+        raise NotYet(f"{case}. Somebody takes over old sender {extra[0]!r}, which there is not.")
     counts = [len(mine) for mine in taken]
     if max(counts) - min(counts) > 1:
-        raise NotYet(f"{told}. They take over {counts} old ones: expected numbers that differ by one at most.")
+        raise NotYet(f"{case}. They take over {counts} old ones: expected numbers that differ by one at most.")
 
 
 class RescaleBench:
@@ -409,13 +409,13 @@ def _deal(part: Rescale, old: int, new: int, accounts: Sequence[Any], postings: 
                 books[place] += 1
                 euros += posting["euros"]
     there = sum(account["euros"] for account in accounts) + sum(posting["euros"] for posting in postings)
-    told = f"A bank went from {old} to {new} subtasks, and from {there} euros to {euros}"
+    case = f"A bank went from {old} to {new} subtasks, and from {there} euros to {euros}"
     if opened != len(accounts):
-        raise NotYet(f"{told}. It had {len(accounts)} accounts, and now there are {opened}.")
+        raise NotYet(f"{case}. It had {len(accounts)} accounts, and now there are {opened}.")
     wrong = [place for place in range(len(postings)) if books[place] != 1]
     if wrong:
         posting = postings[wrong[0]]
         raise NotYet(
-            f"{told}. A posting of {posting['euros']} euros to {posting['account']} was in flight, and was booked "
+            f"{case}. A posting of {posting['euros']} euros to {posting['account']} was in flight, and was booked "
             f"{books[wrong[0]]} times."
         )

@@ -197,10 +197,10 @@ def compared(lab: Lab, last: dict[Any, tuple[Any, ...]]) -> None:
         sums = [each for each in found if each[0] == key]
         best = max(sums, default=None)
         if best is None or best[1] != row[1]:
-            told = "nothing" if best is None else best[1]
+            latest = "nothing" if best is None else best[1]
             wrong = "rows were lost" if best is None or best[1] < row[1] else "rows were counted twice"
             raise NotYet(
                 f"A worker was killed and the job went back to its checkpoint. The sum of {key!r} should end at "
-                f"{row[1]} and ends at {told}: {wrong}.",
+                f"{row[1]} and ends at {latest}: {wrong}.",
                 lab,
             )

@@ -179,10 +179,13 @@ class Compared:
             self._newest["left"] = number - 1
         self.yours.start(number, {"left": words})
         wanted = [f"{word} on the left for {number}" for word in ahead if is_data(word)]
-        told = (
+        message = (
             f"The queue was: {', '.join(words) or 'empty'}. What is ahead of barrier {number} was sent before it and "
         )
-        return wanted, f"{told}will be processed after the snapshot; what is behind it is sent again after a failure."
+        return (
+            wanted,
+            f"{message}will be processed after the snapshot; what is behind it is sent again after a failure.",
+        )
 
     def _receive(self, what: str, side: str) -> tuple[list[str], str]:
         word = self._named(what)
@@ -253,7 +256,7 @@ def stops_when_it_is_over(capture: Capture) -> str:
 @check
 def gives_exactly_once(capture: Capture) -> str:
     """Check in the lab that what was in flight in the checkpoint counts once, after a worker dies."""
-    runs = killed(job, orders(ORDERS), parts=Parts(channel_state_capture=capture), told=_told)
+    runs = killed(job, orders(ORDERS), parts=Parts(channel_state_capture=capture), told=_described)
     inputs, outputs = (sum(ends) for ends in zip(*map(restored, runs)))
     if not (inputs and outputs):
         raise NotYet(f"The checkpoints held {inputs} rows of inputs and {outputs} of outputs: some must be in flight.")
@@ -279,7 +282,7 @@ def restored(lab: Lab) -> tuple[int, int]:
     return counts["WriteInputRequest"], counts["WriteOutputRequest"]
 
 
-def _told(lab: Lab) -> str:
+def _described(lab: Lab) -> str:
     inputs, outputs = restored(lab)
     return (
         f"That checkpoint held {inputs} rows that were in flight at inputs and {outputs} at outputs. A row that is "

@@ -109,7 +109,7 @@ class Student:
             preexec_fn=_limited,  # noqa: PLW1509  a grader has one thread
             start_new_session=True,
         )
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._unread = b""
         self._free: list[int] = []
         self._table = Table()
@@ -318,8 +318,8 @@ class Student:
     def _reference(self, table: Table, value: Any, surface: Surface) -> Any:
         fields = {name: self._encoded(table, getattr(value, name)) for name in surface.values}
         made = ["r", table.number_of(value, surface), surface.name, fields]
-        if surface.name not in self._told:
-            self._told.add(surface.name)
+        if surface.name not in self._reported:
+            self._reported.add(surface.name)
             made.append(surface.description)
         return made
 

@@ -42,8 +42,8 @@ class Mission:
     @property
     def made(self) -> str:
         """The Python code that makes that lab."""
-        told = "".join(f", {name}={value!r}" for name, value in self.settings.items())
-        return f"env = ready_job({self.job!r}{told})\nlab = Lab(env, seed={self.seed})  # mission {self.name!r}"
+        arguments = "".join(f", {name}={value!r}" for name, value in self.settings.items())
+        return f"env = ready_job({self.job!r}{arguments})\nlab = Lab(env, seed={self.seed})  # mission {self.name!r}"
 
     def __repr__(self) -> str:
         return f"Mission({self.name}: {self.title})"

@@ -18,8 +18,8 @@ class Move(NamedTuple):
 
 def call(method: str, *arguments: Any, **named: Any) -> Move:
     """Return the call of a lab's method, such as `call("faults.kill", 1)`."""
-    told = ", ".join([*map(repr, arguments), *(f"{name}={value!r}" for name, value in named.items())])
-    return Move(f"lab.{method}({told})", lambda lab: attrgetter(method)(lab)(*arguments, **named))
+    listed = ", ".join([*map(repr, arguments), *(f"{name}={value!r}" for name, value in named.items())])
+    return Move(f"lab.{method}({listed})", lambda lab: attrgetter(method)(lab)(*arguments, **named))
 
 
 def until(condition: str, is_met: Callable[[Lab], bool]) -> Move:
