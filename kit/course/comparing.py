@@ -1,9 +1,8 @@
-"""Runs to compare: one workload under each checkpointing mode, and list state over failovers.
+"""Runs to compare: one workload under each checkpointing mode.
 
 `compare_modes` runs a job four times in the lab with the same seed, the same slow task and the same failure. So all
 differences are due to the mode: the duration of checkpoints, blocked channels, in-flight data, and records that count
-twice after the failure. `union_growth` restarts a job repeatedly, and counts the entries of split, union and broadcast
-list state in each checkpoint and restore.
+twice after the failure.
 """
 
 from __future__ import annotations
@@ -12,15 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kit.core.protocol.tasks import vertex_of
 from kit.draw.charts.comparison import Comparison, compare
-from kit.draw.charts.list_growth import ListGrowth, list_growth
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.jobs.ready_jobs import ready_job
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.opening import job_graph
-from kit.hosts.lab.world.actions import TakeTurn
-from kit.hosts.lab.world.schedulers import Adversarial, Slow
+from kit.hosts.lab.world.schedulers import Slow
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
@@ -111,38 +107,3 @@ def _with(graph: JobGraph, changes: Mapping[str, Any]) -> JobGraph:
         restart_is_default=False,
     )
     return replace(graph, settings=settings)
-
-
-# --- list state over failovers ----------------------------------------------------------------------------------------
-
-GROWTH_JOBS = {"split": "split-state", "union": "union-state", "broadcast": "broadcast"}
-"""A ready job for each redistribution mode of list state."""
-GROWTH_STATES = ("seen", "rules")
-GROWTH_ROWS, FIRST_ROWS_MS = 200, 40
-SOURCES = ("numbers", "letters", "rules")
-
-
-def union_growth(failovers: int = 3, *, parallelism: int = 2, seed: int = 0) -> ListGrowth:
-    """Count the entries of split, union and broadcast list state in each checkpoint, over a number of failovers.
-
-    There is one job for each mode. A worker is killed `failovers` times, with a checkpoint before and after each. The
-    sources stop after their first rows, so restoring alone makes state grow.
-    """
-    if failovers < 0:
-        raise LabError(f"failovers is {failovers}, but must be 0 or more")
-    runs = {name: _failing(job, failovers, parallelism, seed) for name, job in GROWTH_JOBS.items()}
-    return list_growth(runs, states=GROWTH_STATES)
-
-
-def _failing(job: str, failovers: int, parallelism: int, seed: int) -> Lab:
-    lab = Lab(ready_job(job, parallelism=parallelism, rows=GROWTH_ROWS, restart=failovers + 1), seed=seed)
-    lab.run_until(at_ms=FIRST_ROWS_MS)
-    lab.scheduler = Adversarial(
-        lambda action: isinstance(action, TakeTurn) and vertex_of(action.task) in SOURCES, waits=True
-    )
-    lab.trigger_checkpoint(wait=True)
-    for _ in range(failovers):
-        lab.faults.kill(0)
-        lab.run_until(record="AllTasksRunning")
-        lab.trigger_checkpoint(wait=True)
-    return lab

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from kit.draw.charts.comparison import Comparison as Comparison
     from kit.draw.charts.comparison import compare as compare
     from kit.draw.charts.gantt import gantt as gantt
-    from kit.draw.charts.list_growth import ListGrowth as ListGrowth
-    from kit.draw.charts.list_growth import list_growth as list_growth
     from kit.draw.charts.over_time import OverTimeChart as OverTimeChart
     from kit.draw.charts.over_time import over_time as over_time
     from kit.draw.charts.rescale_plan import RescalePlan as RescalePlan

@@ -1,4 +1,4 @@
-"""One workload under each mode, and list state over failovers: what the comparison says is what the runs did."""
+"""One workload under each mode: what the comparison says is what the runs did."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from kit.course.comparing import compare_modes, run_modes, slow_tasks, union_growth
+from kit.course.comparing import compare_modes, run_modes, slow_tasks
 from kit.draw.charts.comparison import compare
 from kit.hosts.lab import Lab, LabError, Slow, ready_job
 from kit.hosts.lab.opening import job_graph
@@ -84,17 +84,6 @@ def test_a_workload_without_checkpoints_is_refused() -> None:
         compare_modes("keyed-sum", busy_ms={"sum": 4})
     with pytest.raises(ValueError, match="nothing to compare"):
         compare({})
-
-
-@pytest.mark.parametrize("parallelism", [2, 3])
-def test_union_state_is_multiplied_by_the_parallelism_with_each_failover(parallelism: int) -> None:
-    growth = union_growth(3, parallelism=parallelism)
-    entries = {mode: [count for _, _, count in line] for (_, _, mode), line in growth.lines.items()}
-    first = entries["union"][0]
-    assert entries["union"] == [first * parallelism**restores for restores in range(4)]
-    assert len(set(entries["split"])) == 1
-    assert len(set(entries["broadcast"])) == 1
-    assert f"from {first} to {first * parallelism**3} entries over 3 restores" in growth.svg().caption
 
 
 def test_runs_that_ended_differently_are_told_by_their_ends() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kit.hosts.lab import Lab, ready_job
 from widgets import Explorer
-from widgets.panels.compare_panel import GROWTH, RUNS
+from widgets.panels.compare_panel import MODES, RUNS
 
 
 def _panel(lab: Lab) -> tuple[Explorer, Any]:
@@ -49,22 +49,10 @@ def test_forks_are_compared_once_there_are_two() -> None:
     explorer.close()
 
 
-def test_union_state_over_failovers() -> None:
-    explorer, panel = _panel(Lab(ready_job("keyed-sum")))
-    panel.what.value = GROWTH
-    panel.failovers.value = 1
-    panel.go.click()
-    assert "over 1 restores" in panel.shown.value
-    assert "union_growth(1, parallelism=2)" in panel.code.value
-    explorer.close()
-
-
 def test_a_picture_goes_with_the_question_it_answers() -> None:
     lab = Lab(ready_job("keyed-sum", rows=8))
     lab.run_until(at_ms=20)
     explorer, panel = _panel(lab)
-    panel.what.value = GROWTH
-    panel.failovers.value = 1
     panel.go.click()
     shown = panel.shown.value
     assert shown
@@ -81,8 +69,8 @@ def test_a_picture_goes_with_the_question_it_answers() -> None:
     explorer.step()
     panel.update()
     assert panel.shown.value == "", "a run has gone on"
-    panel.what.value = GROWTH
+    panel.what.value = MODES
     panel.go.click()
-    panel.failovers.value = 2
-    assert panel.shown.value == "", "it was of one failover"
+    panel.fail_after.value = 1
+    assert panel.shown.value == "", "it was of a failure after another checkpoint"
     explorer.close()

@@ -1,4 +1,4 @@
-"""The panel of comparisons: the explorer's runs, its job under every mode, or list state over failovers.
+"""The panel of comparisons: the explorer's runs, or its job under every mode.
 
 A comparison runs in labs of its own, and does not change the run in the explorer. The panel also shows the Python code
 that makes the same comparison.
@@ -11,7 +11,7 @@ from typing import Any
 
 import ipywidgets
 
-from kit.course.comparing import SLOW_MS, SLOWER_MS, compare_modes, slow_tasks, union_growth
+from kit.course.comparing import SLOW_MS, SLOWER_MS, compare_modes, slow_tasks
 from kit.draw.charts.comparison import compare
 from kit.run.run import run_of
 from widgets.base.buttons import ROW, button, number_field
@@ -19,11 +19,10 @@ from widgets.base.closing import close_with_parts
 from widgets.panels.place import Place
 from widgets.runs.session import Session
 
-MODES, RUNS, GROWTH = "the four modes", "the runs above", "union state over failovers"
+MODES, RUNS = "the four modes", "the runs above"
 QUESTIONS = {
     MODES: "What does each way of taking checkpoints cost, and what does it keep?",
     RUNS: "How do these runs differ?",
-    GROWTH: "Why can a list state become larger with every restore?",
 }
 READY_WORKLOAD = "two-sources"
 """The job to run if the explorer's job takes no periodic checkpoints, or is not a lab's."""
@@ -42,15 +41,12 @@ class ComparePanel:
         self.source_ms = number_field("slower source, ms a buffer", SLOWER_MS, 0, 60)
         self.timeout_ms = number_field("aligned timeout, ms", 40, 1, 200)
         self.fail_after = number_field("a worker dies after checkpoint", 2, 0, 6)
-        self.failovers = number_field("failovers", 3, 0, 6)
-        self.parallelism = number_field("parallelism", 2, 1, 4)
         hint = "run what is compared, to its end"
         self.go = button("Compare", hint, lambda: session.attempt(self._run), "play", "primary")
         self.question, self.note, self.shown, self.code = (ipywidgets.HTML() for _ in range(4))
         self._of = {
             MODES: (self.busy_ms, self.source_ms, self.timeout_ms, self.fail_after),
             RUNS: (),
-            GROWTH: (self.failovers, self.parallelism),
         }
         self._settings = ipywidgets.HBox(layout=ROW | {"grid_gap": "2px 14px"})
         self._were_two = False
@@ -82,11 +78,9 @@ class ComparePanel:
     def _asked(self) -> object:
         """Return all that the picture depends on: the question, its settings, and the progress of the runs."""
         settings = tuple(field.value for field in self._of[self.what.value])
-        runs: object = None
+        runs: object = self._session.run.name
         if self.what.value == RUNS:
             runs = tuple((explored.name, len(run_of(explored.thing).trace)) for explored in self._session.runs)
-        elif self.what.value == MODES:
-            runs = self._session.run.name
         return self.what.value, settings, runs
 
     def _forget(self) -> None:
@@ -100,13 +94,9 @@ class ComparePanel:
         asked = self._asked
         if self.what.value == MODES:
             made, code = self._modes()
-        elif self.what.value == RUNS:
+        else:
             made = compare({explored.name: explored.thing for explored in self._session.runs})
             code = "kit.draw.compare({'the run': lab, 'the fork': other})"
-        else:
-            failovers, parallelism = self.failovers.value, self.parallelism.value
-            made = union_growth(failovers, parallelism=parallelism)
-            code = f"union_growth({failovers}, parallelism={parallelism})"
         self._shown_of = asked
         self.shown.value = made._repr_html_()
         self.code.value = f"<p>as Python: <code>{escape(code)}</code></p>"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.course.comparing import union_growth
+from kit.course.comparing import compare_modes
 from kit.hosts.lab import Interrupted, interrupts, progress
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.scenarios.scenario import Scenario, open_scenario
@@ -246,11 +246,14 @@ def test_five_hundred_interrupts_at_random_moments(what: str) -> None:
 
 
 def test_comparisons_can_be_made_again() -> None:
-    reference = union_growth(1)
-    interrupter = Interrupter(seed=6, mean_s=seconds(lambda: union_growth(1)) / 4)
+    def compared() -> Any:
+        return compare_modes("two-sources")
+
+    reference = compared()
+    interrupter = Interrupter(seed=6, mean_s=seconds(compared) / 4)
     for _ in interrupter.rounds(1, more_than=1, most_each=6):
         found: list[Any] = []
-        interrupter.until(lambda found=found: bool(found), lambda found=found: found.append(union_growth(1)))  # type: ignore[misc]
+        interrupter.until(lambda found=found: bool(found), lambda found=found: found.append(compared()))  # type: ignore[misc]
         assert found[0].to_pandas().equals(reference.to_pandas())
 
 
