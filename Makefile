@@ -17,7 +17,7 @@ CORE_TESTS := core files hosts/lab machines restore_check run snapshots stream v
 marked = $(shell grep -rl --include='test_*.py' 'mark\.$(1)\b' tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks missions scenarios test test-oldest docs notebooks bench lint format behaviours mutants hunt swarm interop soak classroom slides wheelhouse lock clean
+.PHONY: help demo lab looks missions scenarios test test-oldest docs notebooks bench lint format behaviours mutants hunt swarm interop soak classroom wheelhouse lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -133,10 +133,6 @@ soak:  ## run the long tests: random runs, all rescales in all modes (hours; ARG
 classroom:  ## generate the labs, submit correct, empty and wrong answers, grade them with nbgrader (ARGS= names some)
 	@scripts/setup.sh classroom
 	build/classroom/env/bin/python -m scripts.classroom $(ARGS)
-
-slides:  ## write the main pictures for slides, as SVG and PNG, to build/slides
-	@scripts/setup.sh browser
-	$(PYTHON) -m scripts.slides
 
 wheelhouse:  ## collect all packages for a classroom without a network in build/wheelhouse
 	@scripts/setup.sh

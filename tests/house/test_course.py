@@ -1,4 +1,4 @@
-"""The pages of the course, and the deck of slides: nothing is missing, and nothing of the teachers is in them."""
+"""The pages of the course: nothing is missing, and nothing of the teachers is in them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,8 @@ from scripts.site import course, pages
 from scripts.site.api import ROOT
 from scripts.site.terms.pictures import PICTURES, picture
 from scripts.site.terms.shots import Shot
-from scripts.slides import SLIDES, notes, page, scalable
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-
-
-def test_a_slide_has_a_picture_and_its_notes() -> None:
-    figures = [slide for slide in SLIDES if slide.name in {"cuts", "alignment", "key-groups"}]
-    deck = page(figures, {slide.name: scalable(str(slide.draw())) for slide in figures})
-    assert deck.count("<section>") == deck.count("<aside>") == deck.count("viewBox") == 3
-    for slide in SLIDES:
-        assert slide.says
-        assert slide.asks.endswith("?")
-        assert slide.title in notes(SLIDES)
-        assert any(path.stem.startswith(slide.reads) for path in NOTEBOOKS)
-    assert len({slide.name for slide in SLIDES}) == len(SLIDES)
-
-
-def test_a_picture_fills_its_slide() -> None:
-    assert scalable('<svg width="40" height="30"><g/></svg>').startswith(
-        '<svg width="40" height="30" viewBox="0 0 40 30">'
-    )
-    assert scalable('<svg viewBox="0 0 1 1"></svg>') == '<svg viewBox="0 0 1 1"></svg>'
 
 
 def test_the_index_of_the_course_has_each_notebook_with_its_question() -> None:
