@@ -34,7 +34,7 @@ def first_for_last(node: ast.AST, within: ast.FunctionDef) -> Iterator[ast.AST]:
                 yield _expression(f"{ast.unparse(node.value)}[:-1]")
             case ":-1":
                 yield _expression(f"{ast.unparse(node.value)}[1:]")
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == "next":
+    if isinstance(node, ast.Call) and re.match(r"next\(\(|next\((iter|reversed)\(", ast.unparse(node)):
         found, *default = (ast.unparse(each) for each in node.args)
         yield _expression(f"[{''.join(f'{each}, ' for each in default)}*{found}][-1]")
 
@@ -92,7 +92,7 @@ def other_order(node: ast.AST, within: ast.FunctionDef) -> Iterator[ast.AST]:
 def one_for_all(node: ast.AST, within: ast.FunctionDef) -> Iterator[ast.AST]:
     """Only the first of several, only the last, or only until the first that does not fit."""
     for owner in ast.walk(within):
-        if isinstance(owner, ast.For | ast.comprehension) and owner.iter is node:
+        if isinstance(owner, ast.For | ast.comprehension) and owner.iter is node and not _is_endless(node):
             yield from (_expression(f"[*({ast.unparse(node)})][{part}]") for part in (":1", "-1:"))
     if isinstance(node, ast.Continue):
         yield ast.Break()
@@ -149,6 +149,10 @@ def _twins(name: str) -> Iterator[str]:
 def _is_test_of_type(value: ast.expr) -> bool:
     """With the opposite of such a test the rest of the condition would only fail."""
     return bool(re.search(r" is (not )?None$|^(not )?isinstance\(", ast.unparse(value)))
+
+
+def _is_endless(value: ast.AST) -> bool:
+    return bool(re.match(r"(itertools\.)?(count|cycle|repeat)\(|iter\(", ast.unparse(value)))
 
 
 def _is_type(value: ast.expr) -> bool:
