@@ -885,9 +885,9 @@ READING: tuple[Row, ...] = (
     (
         "lost-field-beside-a-new-one",
         "a field that is lost is told beside one that is new",
-        "kit.snapshots.checkpoints.checking:_values_changed",
-        "any(each.loses for each in found)",
-        "all(each.loses for each in found)",
+        "kit.snapshots.checkpoints.checking:_migrated",
+        "any(each.loses for each in changes)",
+        "all(each.loses for each in changes)",
         ByTest(f"{MIXED}::test_a_lost_field_is_told_beside_a_new_one"),
     ),
     (
