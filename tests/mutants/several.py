@@ -558,16 +558,6 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         ByTest("files/test_job_files.py::test_of_several_orphans_of_each_kind_only_those_of_this_run_go"),
     ),
     (
-        "newest-damaged-entry-only",
-        "of several damaged checkpoints only the newest leaves the store, and the next driver meets the others",
-        "kit.files.job_files:JobFiles._without_damaged",
-        "for each, _ in damaged:\n    ...",
-        "for each, _ in damaged[:1]:\n    ...",
-        ByTest(
-            "hosts/lab/test_damaged_checkpoints.py::test_the_entries_of_damaged_checkpoints_are_removed_and_no_others"
-        ),
-    ),
-    (
         "made-once-and-for-all",
         "the directory of a checkpoint that failed is not made again",
         "kit.files.storage:CheckpointStorage.dispose_on_failure",
@@ -606,5 +596,15 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "ends.target_task",
         "ends.source_task",
         ByTest("hosts/lab/test_several.py"),
+    ),
+    (
+        "broadcast-of-the-last-batch",
+        "entries that are put into a broadcast state together replace those before",
+        "kit.stream.backend.operator_store:BroadcastState.put_all",
+        "self._entries |= {self._converted(self.key_type, key, key_converter): "
+        "self._converted(self.value_type, value) for key, value in entries.items()}",
+        "self._entries = {self._converted(self.key_type, key, key_converter): "
+        "self._converted(self.value_type, value) for key, value in entries.items()}",
+        ByTest("stream/backend/test_operator_store.py::test_what_is_added_after_other_entries_stays_beside_them"),
     ),
 )

@@ -70,6 +70,13 @@ def test_a_broadcast_state_is_a_map() -> None:
     assert len(state) == 0
 
 
+def test_what_is_added_after_other_entries_stays_beside_them() -> None:
+    rules = OperatorStateStore().broadcast_state(RULES)
+    for entries in ({"d": 1, "a": 2}, {"c": 3, "a": 4}, {}):
+        rules.put_all(entries)
+    assert rules.items() == [("a", 4.0), ("c", 3.0), ("d", 1.0)]
+
+
 @pytest.mark.flink("OperatorStateRestoreOperationTest.testRestoringMixedOperatorState")
 @pytest.mark.parametrize("registered_first", [True, False])
 def test_lists_unions_and_maps_come_back(registered_first: bool) -> None:

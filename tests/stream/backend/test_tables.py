@@ -225,6 +225,9 @@ def test_misuse_is_refused() -> None:
         state.table(ValueStateDescriptor("v", pa.int64())).reduce(slots, np.array([1]))
     with pytest.raises(StateTypeError, match="needs a namespace"):
         state.table(ValueStateDescriptor("w", pa.int64()), pa.int64()).slots(np.array([1]))
+    for keys, namespaces in (([1, 2], [1]), ([1], [1, 2])):
+        with pytest.raises(StateError, match=f"'w': {len(keys)} keys and {len(namespaces)} namespaces"):
+            state.table(ValueStateDescriptor("w", pa.int64()), pa.int64()).slots(np.array(keys), np.array(namespaces))
 
 
 def test_one_name_is_one_state() -> None:
