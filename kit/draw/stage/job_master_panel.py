@@ -86,7 +86,7 @@ def panel_sprites(layout: Layout, moment: Moment) -> Named:
     restored = next((restore for restore in reversed(moment.restores) if restore.epoch == moment.epoch), None)
     parts = [status, f"epoch {moment.epoch}"]
     if restored is not None:
-        whom = f"{listed(restored.tasks)} " if restored.tasks else ""
+        whom = f"{len(restored.tasks)} tasks " if restored.tasks else ""
         parts.append(f"{whom}restored from checkpoint {restored.checkpoint_id}")
     clock = duration(moment.elapsed_ms)
     beside = right - max(96, 28 + 7 * len(clock))
