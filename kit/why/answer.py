@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,10 +64,19 @@ class Why:
     def __repr__(self) -> str:
         return f"Why({self.question!r}, {len(self.facts)} facts)"
 
+    def html(self, *, most: int | None = None, machines: bool = True) -> Markup:
+        """Return the story as a table with a row per fact, further to the right if its effect has several causes.
+
+        With `most`, the facts after that many are folded away. Without `machines`, the table has no column for them and
+        is narrow enough for a panel.
+        """
+        first, rest = self.told[:most], () if most is None else self.told[most:]
+        question = element("p", element("b", _with_arrows(self.question)))
+        more = element("details", element("summary", f"{len(rest)} more"), _table(rest, machines)) if rest else ""
+        return question + _table(first, machines) + more
+
     def _repr_html_(self) -> str:
-        heads = ("", "at", "machine", "fact (first causes in bold)")
-        question = element("p", element("b", self.question))
-        return notebook_html("", question, rows_html(heads, map(_html_row, self.told)))
+        return notebook_html("", self.html())
 
     def svg(self) -> Picture:
         """Return the picture: the question at the top, each fact in a box below the one that it explains."""
@@ -86,8 +96,21 @@ def _row(each: Told) -> tuple[object, ...]:
     return each.number, each.because_of, *at, is_root, record.id
 
 
-def _html_row(each: Told) -> tuple[int, str, str, Markup]:
-    record, says = each.fact.record, lower_first(each.says) if each.link else each.says
+def _table(told: Iterable[Told], machines: bool) -> Markup:
+    names = ("machine",) if machines else ()
+    return rows_html(("", "at", *names, "fact (first causes in bold)"), (_html_row(each, machines) for each in told))
+
+
+def _html_row(each: Told, machines: bool) -> tuple[object, ...]:
+    record, says = each.fact.record, _with_arrows(lower_first(each.says) if each.link else each.says)
     at, machine = ("", "") if record is None else (duration(each.at_ms), record.machine)
     shown = element("b", says) if each.fact.is_root else says
-    return each.number, at, machine, element("div", each.link, shown, style=f"padding-left:{2 * each.depth}em")
+    if machines:
+        return each.number, at, machine, element("div", each.link, shown, style=f"padding-left:{2 * each.depth}em")
+    at = element("span", at, style="white-space:nowrap")
+    return each.number, at, element("div", each.link, shown, style=f"padding-left:{each.depth}em")
+
+
+def _with_arrows(text: str) -> str:
+    """Return a text with the arrows of channels as pictures draw them."""
+    return text.replace(" -> ", " → ")

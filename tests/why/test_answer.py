@@ -71,6 +71,22 @@ def test_the_pictures_hold_every_fact(lab: Lab) -> None:
     assert svg.caption == why.question
 
 
+def test_in_a_panel_the_same_table_is_narrow_and_folded_after_the_first_facts(lab: Lab) -> None:
+    why = lab.why(checkpoint=1)
+    whole, narrow = why.html(), why.html(most=2, machines=False)
+    assert why._repr_html_().endswith(whole)
+    first, rest = narrow.split("<details>")
+    assert first.count("<tr><td ") == 2
+    assert f"<summary>{len(why.told) - 2} more</summary>" in rest
+    for each in why.told:
+        assert f'<tr><td class="kit-number">{each.number}</td>' in (first if each.number <= 2 else rest)
+    assert "<th>machine</th>" in whole
+    assert "machine</th>" not in narrow
+    assert "<details>" not in why.html(most=len(why.told))
+    assert " -> " in str(lab.why("letters/0 -> totals/1"))
+    assert "letters/0 → totals/1" in lab.why("letters/0 -> totals/1").html()
+
+
 def test_a_dead_end_says_that_the_trace_does_not_tell(lab: Lab) -> None:
     records = [record for record in lab.trace if record.kind != "CheckpointCompleted"]
     cut = Trace(records, stages=lab.trace.stages)

@@ -19,8 +19,6 @@ from kit.hosts.lab.faults.faults import FAULTS, KillWorker, TurnClock
 from kit.hosts.lab.world.actions import Action
 from kit.hosts.lab.world.schedulers import Adversarial, Scheduler
 from kit.machines.job.status import JobStatus
-from kit.run.captions import lower_first
-from kit.run.durations import duration
 from kit.run.sizes import counted
 from kit.snapshots.state_tables import SOURCE, STAGED
 from kit.stream.settings.job_settings import NoRestart
@@ -104,20 +102,7 @@ def _why(explored: ExploredRun, about: object = None, **named: Any) -> Why:
 
 
 def _answer_html(answer: Why) -> str:
-    lines = []
-    for each in answer.told:
-        told = escape(_with_arrows(lower_first(each.says) if each.link else each.says))
-        says = f"<b>{told}</b>" if each.fact.is_root else told
-        when = "" if each.fact.record is None else f'<span class="kit-quiet">{duration(each.at_ms)}</span> '
-        lines.append(f'<li style="margin-left:{1.1 * each.depth:g}em">{when}{escape(each.link)}{says}</li>')
-    first, rest = "".join(lines[:FIRST_FACTS]), "".join(lines[FIRST_FACTS:])
-    more = f"<details><summary>{len(lines) - FIRST_FACTS} more</summary><ul>{rest}</ul></details>" if rest else ""
-    return f"<h4>{escape(_with_arrows(answer.question))}</h4><ul>{first}</ul>{more}"
-
-
-def _with_arrows(text: str) -> str:
-    """Return a text with the arrows of channels as the stage draws them."""
-    return text.replace(" -> ", " → ")
+    return answer.html(most=FIRST_FACTS, machines=False)
 
 
 def _state_html(lab: Lab, name: str) -> str:
