@@ -10,8 +10,8 @@ the lab. A trace without single buffers has fewer facts, and the answer says whe
 | `evidence` | the facts of the trace at one moment, from the run's one `Reading` |
 | `under_way` | pending commands and messages in flight |
 | `waits` | the facts about a pending checkpoint that all answers share: missing acknowledgements, phases, barriers |
-| `channels`, `tasks`, `pending`, `ended`, `requests`, `life`, `late`, `output` | the answers |
-| `in_short`, `phases`, `wait_for` | the same answers as sentences, as a table, and as the edges of a graph |
+| `channels`, `tasks`, `pending`, `acknowledgement`, `ended`, `requests`, `life`, `late`, `output` | the answers |
+| `phases`, `wait_for` | the same answers as a table, and as the edges of a graph |
 | `fact`, `answer` | an answer as a chain of facts, as text and table; `kit.draw.views.answer` draws it |
 """
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from kit.core.trace.trace import TraceRecord
-from kit.run.captions import listed
+from kit.run.captions import listed, lower_first
 
 NOT_TOLD = "the trace does not tell"
 MOST = 8
@@ -21,19 +21,31 @@ class Fact:
     says: str
     because: tuple[Fact, ...] = ()
     record: TraceRecord | None = None
+    brief: str = ""
+    """What a picture says, if `says` is too long for it."""
+    awaits: str = ""
+    """What the subject of the fact waits for, for a cell of a table: "its acknowledgement, on its way"."""
 
     @property
     def is_root(self) -> bool:
         """True if it has no causes."""
         return not self.because
 
+    @property
+    def in_short(self) -> str:
+        """The fact in one sentence, with the last fault among its causes."""
+        faults = [each.says for each in self.because if each.record is not None and each.record.role == "fault"]
+        return (self.brief or self.says) + (f" ({lower_first(faults[-1])})" if faults else "")
+
     def __repr__(self) -> str:
         return f"Fact({self.says!r}, {len(self.because)} causes)"
 
 
-def fact(says: str, *because: Fact | None, record: TraceRecord | None = None) -> Fact:
+def fact(
+    says: str, *because: Fact | None, record: TraceRecord | None = None, brief: str = "", awaits: str = ""
+) -> Fact:
     """Return a fact with its known causes."""
-    return Fact(says, tuple(each for each in because if each is not None), record)
+    return Fact(says, tuple(each for each in because if each is not None), record, brief, awaits)
 
 
 def untold(what: str) -> Fact:

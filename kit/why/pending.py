@@ -1,47 +1,54 @@
-"""The answers about pending checkpoints: why one is pending, why an acknowledgement is missing, why none is pending."""
+"""The answers about pending checkpoints: why one is pending, what it waits for in short, and why none is pending."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from kit.core.protocol.commands import (
     AllocateCheckpointId,
     CancelTimer,
     DiscardState,
+    InitializeLocation,
     StoreCheckpoint,
-    WriteChannelStateFile,
     WriteMetadata,
 )
+from kit.core.protocol.duties import Command
 from kit.core.protocol.events import CheckpointOperatorCoordinator
-from kit.core.protocol.messages import AcknowledgeCheckpoint, TaskStateChanged
-from kit.core.protocol.notes import (
-    AllTasksRunning,
-    BarrierAligned,
-    CheckpointPending,
-    CheckpointTriggered,
-    CoordinatorAcknowledged,
-)
-from kit.core.protocol.tasks import split_task_name
-from kit.machines.channel.channel_state.slot_channel_state import slot_name
+from kit.core.protocol.messages import TaskStateChanged
+from kit.core.protocol.notes import AllTasksRunning, CheckpointPending, CheckpointTriggered, CoordinatorAcknowledged
+from kit.machines.coordinator.checkpoint_state import CheckpointState
 from kit.machines.coordinator.ledger import timeout_timer
 from kit.machines.coordinator.periodic import PERIODIC_TIMER
 from kit.run.captions import listed
+from kit.run.checkpoint_log import ACK, COORDINATOR, HOOK, LOCATION, METADATA, STORE, CheckpointLife
 from kit.run.durations import duration
-from kit.run.moments.job_state import (
-    ABORTED,
-    ACKNOWLEDGED,
-    ALIGNING,
-    CAPTURING,
-    COMPLETED,
-    DECLINED,
-    SENT,
-    UNHEARD,
-    WRITING,
-    CheckpointMoment,
-)
+from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment
+from kit.why.acknowledgement import outline
 from kit.why.evidence import JOB, Evidence
-from kit.why.fact import Fact, fact, named, some, untold
+from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic
-from kit.why.under_way import asked, sent
-from kit.why.waits import BARRIERS, GONE, TRIGGER, Missing, awaited, barriers_there, missing
+from kit.why.under_way import asked, befell
+from kit.why.waits import missing
+
+MOST_TOLD = 2
+"""The number of tasks whose activity is described."""
+_WAITS = {
+    CheckpointState.LOCATING: "for its directory",
+    CheckpointState.COORDINATORS: "for the operator coordinator{s} {of}",
+    CheckpointState.HOOKS: "for the master hook{s} {of}",
+    CheckpointState.TRIGGERING: "for tasks that are about to finish, before the sources are triggered",
+    CheckpointState.ACKNOWLEDGED: "for its turn: checkpoints complete one after another",
+    CheckpointState.WRITING: "until its _metadata is written",
+    CheckpointState.STORING: "until it is stored",
+}
+_STEPS: dict[CheckpointState, tuple[str, type[Command] | None]] = {
+    CheckpointState.LOCATING: (LOCATION, InitializeLocation),
+    CheckpointState.COORDINATORS: (COORDINATOR, None),
+    CheckpointState.HOOKS: (HOOK, None),
+    CheckpointState.WRITING: (METADATA, WriteMetadata),
+    CheckpointState.STORING: (STORE, StoreCheckpoint),
+}
+"""For each state, the step that a checkpoint waits for, and its command."""
 
 
 def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
@@ -123,96 +130,33 @@ def _other_first(inquiry: Inquiry, checkpoint_id: int) -> Fact:
     return untold("what it waits for")
 
 
-# --- a missing acknowledgement ----------------------------------------------------------------------------------------
+# --- in short ---------------------------------------------------------------------------------------------------------
 
 
-def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
-    """Explain why the coordinator has no acknowledgement of this task."""
-    evidence = inquiry.evidence
-    heard = evidence.last(AcknowledgeCheckpoint, role="event", checkpoint_id=checkpoint_id, task=task)
-    if heard is not None:
-        return fact(evidence.caption(heard), record=heard)
-    waits = missing(evidence, task, checkpoint_id)
-    if waits.phase == GONE:
-        return fact(f"{task} cannot acknowledge checkpoint {checkpoint_id}", inquiry.ask(Topic.STATE, task))
-    if waits.phase == TRIGGER:
-        return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
-    if waits.phase in (WRITING, CAPTURING):
-        return _writing(inquiry, waits)
-    if waits.phase == ABORTED:
-        return fact(f"{task} has given checkpoint {checkpoint_id} up", inquiry.ask(Topic.ENDED, checkpoint_id))
-    if waits.phase == BARRIERS:
-        return _before_its_snapshot(inquiry, waits)
-    what = f"the {'refusal' if waits.phase == DECLINED else 'acknowledgement'} of {task} to the JobMaster"
-    return untold(what) if waits.record is None else sent(evidence, waits.record, what)
+def waits_for(evidence: Evidence, life: CheckpointLife, names: Mapping[str, str]) -> str:
+    """Return what a pending checkpoint waits for. `names` are those of the operators, by id."""
+    state = life.state
+    if state is CheckpointState.COLLECTING:
+        tasks = [step.of for step in life.open(ACK)]
+        return _acknowledgements(evidence, tasks, len(life.of_kind(ACK)), life.checkpoint_id)
+    if state is None or state not in _WAITS:
+        return "for its number"
+    kind, command = _STEPS.get(state, ("", None))
+    steps = life.open(kind)
+    of = ", ".join(names.get(step.of, step.of[:8]) if kind == COORDINATOR else step.of for step in steps)
+    says = _WAITS[state].format(of=of, s="s" * (len(steps) > 1))
+    if not steps:
+        return says
+    record = evidence.last(command, role="command", checkpoint_id=life.checkpoint_id) if command else None
+    faults = [] if record is None else befell(evidence, record)
+    return fact(f"{says}, for {duration(evidence.at_ms - steps[0].start_ms)}", *faults).in_short
 
 
-def _writing(inquiry: Inquiry, waits: Missing) -> Fact:
-    """Explain a task that has copied its state, and still writes files or in-flight data."""
-    task, checkpoint_id, copied = waits.task, waits.checkpoint_id, waits.record
-    because = []
-    if waits.phase == WRITING and copied is not None:
-        because.append(asked(inquiry.evidence, copied))
-    if waits.barriers:
-        others = named(each.source for each in waits.barriers)
-        says = f"what is in flight from {others} before barrier {checkpoint_id} still belongs to the checkpoint"
-        barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, each.channel) for each in waits.barriers]
-        because.append(fact(says, *some(barriers, "channels")))
-    elif not because:
-        because = _in_flight(inquiry, task, checkpoint_id)
-    says = f"{task} has copied its state for checkpoint {checkpoint_id} and has not all of it written"
-    return fact(says, *because, record=copied)
-
-
-def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
-    """Return what the file with in-flight data waits for; the tasks of a worker may share it."""
-    evidence = inquiry.evidence
-    slot = slot_name(split_task_name(task)[1])
-    files = [each for each in evidence.under_way(slot, checkpoint_id) if each.is_a(WriteChannelStateFile)]
-    if files:
-        return [asked(evidence, each) for each in files]
-    held = [
-        number
-        for number in evidence.outputs.get(task, [])
-        if any(item.checkpoint_id == checkpoint_id for item in evidence.channel(number).queued)
-    ]
-    if held:
-        to = named(evidence.ends[number][1] for number in held)
-        says = f"barrier {checkpoint_id} waits in the output to {to}: what it will overtake is not decided"
-        return [fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in held], "outputs"))]
-    others = [other for other in evidence.beside_in_slot(task) if _gives_in_flight_data(evidence, other, checkpoint_id)]
-    if not others:
-        return [untold("which of its in-flight data is not written")]
-    says = f"its in-flight data goes into one file with that of {listed(others)}, whose is not all there"
-    return [fact(says, *some([inquiry.ask(Topic.ACK, other, checkpoint_id) for other in others], "tasks"))]
-
-
-def _gives_in_flight_data(evidence: Evidence, task: str, checkpoint_id: int) -> bool:
-    """Return True if a task will still submit in-flight data for the checkpoint."""
-    known = evidence.moment.tasks[task]
-    if known.state != "RUNNING" or known.phases.get(checkpoint_id) in (SENT, ACKNOWLEDGED, UNHEARD):
-        return False
-    queued = (item for number in evidence.outputs.get(task, []) for item in evidence.channel(number).queued)
-    undecided = any(item.checkpoint_id == checkpoint_id for item in queued)
-    return (
-        known.phases.get(checkpoint_id) not in (WRITING, CAPTURING)
-        or bool(awaited(evidence, task, checkpoint_id))
-        or undecided
-    )
-
-
-def _before_its_snapshot(inquiry: Inquiry, waits: Missing) -> Fact:
-    """Explain a task that has not received all its barriers."""
-    evidence, task, checkpoint_id = inquiry.evidence, waits.task, waits.checkpoint_id
-    if not waits.barriers:
-        return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
-    is_aligning = evidence.moment.tasks[task].phases.get(checkpoint_id) == ALIGNING
-    first = evidence.last(BarrierAligned, machine=task, checkpoint_id=checkpoint_id) if is_aligning else None
-    (there, every), others = barriers_there(evidence, waits), named(each.source for each in waits.barriers)
-    have = f"has {there} of its {every} barriers" if there or is_aligning else "has taken no barrier yet"
-    says = f"{task} {have} of checkpoint {checkpoint_id}: missing are those of {others}"
-    barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, each.channel) for each in waits.barriers]
-    return fact(says, *some(barriers, "channels"), record=first)
+def _acknowledgements(evidence: Evidence, tasks: list[str], expected: int, checkpoint_id: int) -> str:
+    """Return which acknowledgements a checkpoint waits for, and what the first of their tasks do."""
+    says = "; ".join(outline(evidence, missing(evidence, task, checkpoint_id)).in_short for task in tasks[:MOST_TOLD])
+    more = f"; and {len(tasks) - MOST_TOLD} more" if len(tasks) > MOST_TOLD else ""
+    return f"for {len(tasks)} of {expected} acknowledgements, of {listed(tasks)}: {says}{more}"
 
 
 # --- none at all ------------------------------------------------------------------------------------------------------

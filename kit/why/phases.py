@@ -15,8 +15,8 @@ from kit.run.checkpoint_path import PHASES, Path
 from kit.run.checkpoint_words import spans_of_task
 from kit.run.journeys import Journeys, journeys
 from kit.run.moments.job_state import COMPLETED, PENDING, CheckpointMoment
+from kit.why.acknowledgement import outline
 from kit.why.evidence import Evidence
-from kit.why.in_short import what
 from kit.why.waits import missing
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Waiting:
 
     def of(self, task: str) -> str:
         """Describe what a task waits for; "" for one that does not exist any more."""
-        return what(self._then, missing(self._then, task, self._known.checkpoint_id))
+        return outline(self._then, missing(self._then, task, self._known.checkpoint_id)).awaits
 
 
 def waits_for(known: CheckpointMoment, what: str) -> str:

@@ -18,6 +18,7 @@ from kit.core.protocol.notes import (
 from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.why import channels, ended, late, life, output, pending, requests, tasks, values
+from kit.why.acknowledgement import acknowledgement
 from kit.why.answer import Why
 from kit.why.evidence import Evidence
 from kit.why.inquiry import Answer, Inquiry, Topic
@@ -30,7 +31,7 @@ ANSWERS: dict[Topic, Answer] = {
     Topic.TURN: tasks.turn,
     Topic.END: tasks.end,
     Topic.STATE: tasks.state,
-    Topic.ACK: pending.acknowledgement,
+    Topic.ACK: acknowledgement,
     Topic.CHECKPOINT: pending.pending,
     Topic.ENDED: ended.ended,
     Topic.NEXT: pending.none_under_way,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kit.core.trace.trace import TraceRecord
-from kit.run.captions import lower_first
 from kit.run.durations import duration
 from kit.run.faults import DROP_MESSAGE
 from kit.run.moments.job_state import task_of
@@ -28,12 +27,6 @@ def sent(evidence: Evidence, record: TraceRecord, what: str, receiver: str = JOB
 def befell(evidence: Evidence, record: TraceRecord) -> list[Fact]:
     """Return the faults injected into a command or a message."""
     return [fact(evidence.caption(each), record=each) for each in evidence.faults(record)]
-
-
-def in_brackets(evidence: Evidence, record: TraceRecord) -> str:
-    """Return these faults as the end of a sentence; "" if there are none."""
-    faults = evidence.faults(record)
-    return f" ({lower_first(evidence.caption(faults[-1]))})" if faults else ""
 
 
 def standing_still(evidence: Evidence, machine: str) -> Fact | None:

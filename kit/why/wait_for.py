@@ -18,9 +18,9 @@ from kit.run.captions import lower_first
 from kit.run.durations import duration
 from kit.run.moments.job_state import ABORTED, DECLINED, Item, TaskMoment
 from kit.why.evidence import Evidence
-from kit.why.fact import named
+from kit.why.fact import fact, named
 from kit.why.tasks import full_outputs
-from kit.why.under_way import in_brackets
+from kit.why.under_way import befell
 from kit.why.waits import ARRIVED, GONE, NOT_SENT, WIRE, Barrier, barrier_on, is_lost, missing
 
 JOB_MASTER = "JobMaster"
@@ -168,7 +168,7 @@ class WaitFor:
             says = f"the JobMaster's trigger to {task} has been under way for {self._since(waits.record)}"
             if is_lost(evidence, waits.record):
                 says = f"the JobMaster's trigger to {task} was lost"
-            return End(JOB_MASTER, "message under way", says + in_brackets(evidence, waits.record))
+            return End(JOB_MASTER, "message under way", fact(says, *befell(evidence, waits.record)).in_short)
         step = next((each.step for each in evidence.moment.pending if each.checkpoint_id == number), "")
         return End(JOB_MASTER, "not triggered", f"the JobMaster has not triggered {task}: {step or 'triggering'}")
 

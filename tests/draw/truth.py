@@ -20,7 +20,7 @@ from kit.machines.task.barrier_tracker import CheckpointBarrierTracker
 from kit.machines.task.stream_task import StreamTask
 from kit.run.captions import listed
 from kit.run.subject import Subject
-from kit.why import in_short
+from kit.why import acknowledgement
 from kit.why.phases import phases_of
 
 
@@ -101,7 +101,7 @@ def untruths(lab: Lab) -> Iterator[str]:
 
 
 def _of_tasks(lab: Lab, subject: Subject, number: int) -> Iterator[str]:
-    with patch.object(in_short, "enumerated", ", ".join):  # all of them, not the first few
+    with patch.object(acknowledgement, "enumerated", ", ".join):  # all of them, not the first few
         table = phases_of(subject.journeys, number).set_index("task")
     waits = defaultdict(list)
     for wait in draw_barriers(Subject(lab, None, number)).wait_for.waits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.draw import phases
+from kit.draw import checkpoint_life, phases
 from kit.hosts.lab import Lab
 from kit.why import WhyError
 from tests.hosts.lab.test_master_hooks import Hook
@@ -147,3 +147,22 @@ def test_a_checkpoint_that_there_is_not_is_named_with_those_there_are() -> None:
     lab.trigger_checkpoint(wait=True)
     with pytest.raises(WhyError, match="the run has no checkpoint 7; there are 1: 1"):
         lab.why(checkpoint=7)
+
+
+@pytest.mark.parametrize("unaligned", [False, True])
+def test_the_short_answers_are_those_of_the_fact_that_the_story_tells(unaligned: bool) -> None:
+    lab, compared = running(unaligned=unaligned, rows=30), set()
+    lab.trigger_checkpoint()
+    while lab.moment().pending or not lab.moment().checkpoints:
+        lab.step()
+        if not lab.moment().pending:
+            continue
+        waits = checkpoint_life(lab).to_pandas().set_index("of")["waits"]
+        cells = phases(lab).set_index("task")["waits_for"]
+        for task in lab.moment().pending[0].missing:
+            told = lab.why(task=task, checkpoint=1).answer
+            if told.awaits and task in waits:  # otherwise the answer is why the task has not begun
+                assert (told.in_short, told.awaits) == (waits[task], cells[task])
+                compared.add(told.awaits.partition(" from ")[0].partition(",")[0])
+    expected = {"its files to be written", "its acknowledgement", "barrier 1"}
+    assert compared >= expected

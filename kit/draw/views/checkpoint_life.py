@@ -39,8 +39,9 @@ from kit.run.durations import duration
 from kit.run.stage import Stage
 from kit.run.subject import Subject
 from kit.snapshots.source import operator_names
+from kit.why.acknowledgement import outline
 from kit.why.evidence import Evidence
-from kit.why.in_short import acknowledgement, checkpoint
+from kit.why.pending import waits_for
 from kit.why.requests import why_queued
 from kit.why.waits import missing
 
@@ -93,7 +94,7 @@ class LifeOfCheckpoint:
             return " ".join([f"Checkpoint {number} was {how} after {duration(took)}.", *self._late(), *self._next()])
         if life.state is None:
             return " ".join([f"Checkpoint {number} got its number, and was never triggered.", *self._next()])
-        since, what = duration(self.now_ms - begun), checkpoint(self.evidence, life, self.names)
+        since, what = duration(self.now_ms - begun), waits_for(self.evidence, life, self.names)
         waits = f"Checkpoint {number} has been pending for {since} and waits {what}."
         expires = self.log.expires_ms(number)
         return waits if expires is None else f"{waits} It expires in {duration(expires - self.now_ms)}."
@@ -124,7 +125,7 @@ class LifeOfCheckpoint:
     def _missing(self, task: str) -> str:
         """Say why a task's acknowledgement is missing."""
         assert self.life is not None
-        return acknowledgement(self.evidence, missing(self.evidence, task, self.life.checkpoint_id))
+        return outline(self.evidence, missing(self.evidence, task, self.life.checkpoint_id)).in_short
 
     # --- what it went through -------------------------------------------------------------------------------------
 
