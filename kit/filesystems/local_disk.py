@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
+from itertools import count
 from posixpath import dirname
 
 import pyarrow as pa
@@ -51,22 +52,24 @@ class LocalDisk(ArrowFileSystem):
         """Write a file as `put` does, unless there is one. The system decides which of two writers is the first."""
         if os.path.lexists(path):
             return False
-        temporary = hidden(path)
-        with self.create(temporary) as stream:
-            stream.write(data)
-        if durable:
-            self.sync(temporary)
+        temporary = _reserved(path)
         try:
-            os.link(temporary, path)  # unlike a rename, fails if the name exists
-        except FileExistsError:
-            return False
-        except OSError:  # no hard links here
-            os.rename(temporary, path)
-        if durable:
-            self.sync(dirname(path))
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        return True
+            with self.create(temporary) as stream:
+                stream.write(data)
+            if durable:
+                self.sync(temporary)
+            try:
+                os.link(temporary, path)  # unlike a rename, fails if the name exists
+            except FileExistsError:
+                return False
+            except OSError:  # no hard links here
+                os.rename(temporary, path)
+            if durable:
+                self.sync(dirname(path))
+            return True
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
 
     def sync(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY)
@@ -134,3 +137,15 @@ class LocalDisk(ArrowFileSystem):
         with suppress(OSError):  # it is gone, or no longer empty
             if not os.listdir(path):
                 os.rmdir(path)
+
+
+def _reserved(path: str) -> str:
+    """Return a hidden name beside `path` for this writer alone: another one may write the same file now."""
+    for number in count(1):
+        name = hidden(f"{path}.{number}")
+        try:
+            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        except FileExistsError:
+            continue
+        return name
+    raise AssertionError(path)

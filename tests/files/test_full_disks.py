@@ -17,6 +17,7 @@ from kit.files.files_in_progress import FilesInProgress
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.file_records import FileRecords
 from kit.filesystems.file_system import reason
+from kit.filesystems.local_disk import LocalDisk
 from kit.hosts.spark.edge import SparkOutput
 from kit.stream.connectors import CommitError, Sink
 from kit.stream.connectors.part_names import staging_directory
@@ -51,8 +52,9 @@ def stream_state(place: Path) -> None:
 def write_metadata(place: Path) -> None:
     storage = CheckpointStorage(place, JOB)
     location = storage.initialize_location_for_checkpoint(7)
-    full(Path(location.directory, "._metadata.part"))
-    storage.write_metadata(location, bytes(100_000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalDisk, "create", lambda disk, path: pa.OSFile("/dev/full", "wb"))
+        storage.write_metadata(location, bytes(100_000))
 
 
 def write_record(place: Path) -> None:

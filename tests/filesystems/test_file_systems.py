@@ -8,6 +8,7 @@ import pytest
 from pyarrow import fs
 
 from kit.filesystems.file_system import FileSystem
+from kit.filesystems.local_disk import LocalDisk
 from kit.filesystems.memory import MemoryFiles
 from kit.filesystems.places import LOCAL_DISK, absolute, open_path, over
 from tests.filesystems.contract import FileSystemContract
@@ -56,3 +57,17 @@ def test_a_file_that_cannot_be_completed_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         LOCAL_DISK.put(f"{tmp_path}/a", b"1", durable=True)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+class OtherWriterFirst(LocalDisk):
+    """A disk on which another process writes the same new file while this one is about to name its own."""
+
+    def sync(self, path: str) -> None:
+        super().sync(path)
+        if path.endswith(".part"):
+            assert LOCAL_DISK.put_new(f"{Path(path).parent}/a", b"the other's", durable=False)
+
+
+def test_two_writers_of_one_new_file_do_not_share_a_temporary_name(tmp_path: Path) -> None:
+    assert not OtherWriterFirst().put_new(f"{tmp_path}/a", b"own", durable=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"the other's"}
