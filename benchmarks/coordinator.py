@@ -28,7 +28,7 @@ from benchmarks._options import options
 from kit.core.protocol import commands, events
 from kit.core.protocol.messages import AcknowledgeCheckpoint, CheckpointMetrics, TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState, task_name
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.handles import (
     FileStateHandle,
     KeyGroupsStateHandle,
@@ -99,7 +99,7 @@ def state(row: str, subtask: int, covered: Any) -> OperatorSubtaskState:
 def checkpoint(master: JobMaster, acknowledged: list[AcknowledgeCheckpoint], directory: Path) -> int:
     """The whole checkpoint, the host's part as small as it can be; returns the size of its `_metadata`."""
     size = 0
-    waiting: list[Word] = [events.RequestCheckpoint(request_id=1)]
+    waiting: list[ProtocolMessage] = [events.RequestCheckpoint(request_id=1)]
     while waiting:
         for command in master.handle(waiting.pop(), 1):
             match command:

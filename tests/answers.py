@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kit.core.protocol import commands, events
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 
 
-def favourable(command: Any) -> Word | None:
+def favourable(command: Any) -> ProtocolMessage | None:
     """Return the answer to a command that was carried out, None for one without; only the host knows the next id."""
     match command:
         case commands.InitializeLocation(checkpoint_id=checkpoint_id):
@@ -41,7 +41,7 @@ def favourable(command: Any) -> Word | None:
     return None
 
 
-def refusal(command: Any, error: str = "no", *, hook: str = "") -> Word | None:
+def refusal(command: Any, error: str = "no", *, hook: str = "") -> ProtocolMessage | None:
     """Return the answer to a failed command, None if it cannot fail; `hook` is the one that cannot be restored."""
     match command:
         case commands.AllocateCheckpointId():

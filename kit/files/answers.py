@@ -15,13 +15,15 @@ from typing import Any
 
 from kit.core.protocol.duties import Command, check_answer
 from kit.core.protocol.events import LeadershipLost
-from kit.core.protocol.words import ProtocolError, Word
+from kit.core.protocol.words import ProtocolError, ProtocolMessage
 from kit.files.stores.errors import LeadershipLostError
 
 logger = logging.getLogger("kit.files")
 
 
-def carry_out(owner: Any, how: Mapping[type[Word], Callable[[Any, Any], Word | None]], command: Command) -> Word | None:
+def carry_out(
+    owner: Any, how: Mapping[type[ProtocolMessage], Callable[[Any, Any], ProtocolMessage | None]], command: Command
+) -> ProtocolMessage | None:
     """Let `owner` carry out the command, and return the event that answers it.
 
     Raises ProtocolError for a command that `how` does not have, and for an answer that the command does not declare.

@@ -21,7 +21,7 @@ from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.properties import LaterOutput
 from kit.core.protocol.reasons import error_text
 from kit.core.protocol.stored import JobResult, RecoveredCheckpoint, StoredCheckpoint
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.errors import StateError
 from kit.core.state.file_names import checkpoint_of
 from kit.files.answers import carry_out
@@ -94,11 +94,11 @@ class JobFiles:
             logger.info("job %s: whether this driver still leads is unknown: %s", self._job.name, error)
         return None
 
-    def carry_out(self, command: Command) -> Word | None:
+    def carry_out(self, command: Command) -> ProtocolMessage | None:
         """Carry out the command, and return the event that answers it."""
         return carry_out(self, self._HOW, command)
 
-    def _enumerate_splits(self, command: commands.EnumerateSplits) -> Word:
+    def _enumerate_splits(self, command: commands.EnumerateSplits) -> ProtocolMessage:
         spec = self._job.operator(command.operator_id).spec
         assert isinstance(spec, SourceSpec)
         try:
@@ -107,12 +107,12 @@ class JobFiles:
             return events.StartFailed(error=f"source {spec.name!r}: {error_text(error)}")
         return events.SplitsEnumerated(operator_id=command.operator_id, splits=tuple(splits))
 
-    def _discover_splits(self, command: commands.DiscoverSplits) -> Word:
+    def _discover_splits(self, command: commands.DiscoverSplits) -> ProtocolMessage:
         spec = self._job.operator(command.operator_id).spec
         assert isinstance(spec, SourceSpec)
         return events.SplitsDiscovered(operator_id=command.operator_id, splits=tuple(spec.source.discover_splits()))
 
-    def _resolve(self, command: commands.ResolveSnapshot) -> Word:
+    def _resolve(self, command: commands.ResolveSnapshot) -> ProtocolMessage:
         resolved = self._storage.resolve(command.path)
         location = resolved.location.directory
         checkpoint_id = self._check_paths(resolved.metadata, location)
@@ -150,7 +150,7 @@ class JobFiles:
         self.lineage = lineage
         self._output.begin(lineage, resumed=resumed)
 
-    def _recover(self, command: commands.RecoverCheckpoints) -> Word:
+    def _recover(self, command: commands.RecoverCheckpoints) -> ProtocolMessage:
         """Recover the store, and avoid writing to the directories of other runs' checkpoints."""
         try:
             abandoned = None if command.recover else self._store.lineage()
@@ -238,12 +238,12 @@ class JobFiles:
     def _check_paths(self, metadata: bytes, location: str) -> int | None:
         return check_metadata(metadata, location, self._storage.job_directory, is_real=self._storage.is_real)
 
-    def _discard_later_output(self, command: commands.DiscardLaterOutput) -> Word:
+    def _discard_later_output(self, command: commands.DiscardLaterOutput) -> ProtocolMessage:
         check = self._store.check_leadership
         discard_later_output(self._job, self._output, command.covered, command.location, check)
         return events.LaterOutputDiscarded()
 
-    def _remove_orphans(self, command: commands.RemoveOrphans) -> Word:
+    def _remove_orphans(self, command: commands.RemoveOrphans) -> ProtocolMessage:
         """Remove each kind of orphan, even if another fails."""
         errors = []
         for remove in (self._remove_orphaned_directories, self._remove_orphaned_output, self._remove_orphaned_entries):
@@ -292,13 +292,13 @@ class JobFiles:
             if stored.checkpoint_id in orphans:
                 self._store.remove(stored.checkpoint_id)
 
-    def _allocate_id(self, command: commands.AllocateCheckpointId) -> Word:
+    def _allocate_id(self, command: commands.AllocateCheckpointId) -> ProtocolMessage:
         return events.CheckpointIdAllocated(checkpoint_id=self._store.next_id())
 
     def _set_counter(self, command: commands.SetCheckpointIdCounter) -> None:
         self._store.raise_counter(command.next_id)
 
-    def _initialize_location(self, command: commands.InitializeLocation) -> Word:
+    def _initialize_location(self, command: commands.InitializeLocation) -> ProtocolMessage:
         checkpoint_id = command.checkpoint_id
         if command.initialize_base:
             self._storage.init_base_locations()
@@ -310,28 +310,28 @@ class JobFiles:
             location = self._storage.initialize_location_for_checkpoint(checkpoint_id)
         return events.LocationInitialized(checkpoint_id=checkpoint_id, location=location.directory)
 
-    def _write_metadata(self, command: commands.WriteMetadata) -> Word:
+    def _write_metadata(self, command: commands.WriteMetadata) -> ProtocolMessage:
         self._store.check_leadership()
         path = self._storage.write_metadata(CheckpointLocation(command.location), command.data)
         self._output.cover(command.location)
         return events.MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
 
-    def _add_to_store(self, command: commands.StoreCheckpoint) -> Word:
+    def _add_to_store(self, command: commands.StoreCheckpoint) -> ProtocolMessage:
         self._store.add(StoredCheckpoint(command.checkpoint_id, command.metadata_path, command.claim_mode))
         return events.CheckpointStored(checkpoint_id=command.checkpoint_id)
 
     def _remove_stored(self, command: commands.RemoveStored) -> None:
         self._store.remove(command.checkpoint_id)
 
-    def _store_result(self, command: commands.StoreJobResult) -> Word:
+    def _store_result(self, command: commands.StoreJobResult) -> ProtocolMessage:
         self._store.end(JobResult(command.status, command.savepoint, command.keep, command.shared))
         return events.JobResultStored()
 
-    def _store_parallelism(self, command: commands.StoreParallelism) -> Word:
+    def _store_parallelism(self, command: commands.StoreParallelism) -> ProtocolMessage:
         self._store.want(command.parallelism)
         return events.ParallelismStored(request_id=command.request_id)
 
-    def _discard(self, command: commands.DiscardState) -> Word | None:
+    def _discard(self, command: commands.DiscardState) -> ProtocolMessage | None:
         """Delete the files first, then the entry in the store: a remaining entry shows that files may be left."""
         self._storage.discard(command.paths)
         if command.location is None:
@@ -359,28 +359,28 @@ class JobFiles:
             with suppress(OSError):
                 self._remove_orphaned_output({checkpoint_id})
 
-    def _coordinator_turn(self, command: commands.ScheduleCoordinatorCheckpoint) -> Word:
+    def _coordinator_turn(self, command: commands.ScheduleCoordinatorCheckpoint) -> ProtocolMessage:
         """Return the turn as an event, since operator coordinators live in the JobMaster."""
         return events.CheckpointOperatorCoordinator(
             checkpoint_id=command.checkpoint_id, operator_id=command.operator_id
         )
 
-    def _trigger_hook(self, command: commands.TriggerMasterHook) -> Word:
+    def _trigger_hook(self, command: commands.TriggerMasterHook) -> ProtocolMessage:
         self._store.check_leadership()
         return self._hooks.trigger(command)
 
-    def _restore_hooks(self, command: commands.RestoreMasterHooks) -> Word:
+    def _restore_hooks(self, command: commands.RestoreMasterHooks) -> ProtocolMessage:
         self._store.check_leadership()
         return self._hooks.restore(command)
 
-    def _reset_hooks(self, command: commands.ResetMasterHooks) -> Word:
+    def _reset_hooks(self, command: commands.ResetMasterHooks) -> ProtocolMessage:
         self._store.check_leadership()
         return self._hooks.reset()
 
     def _close_hooks(self, command: commands.CloseMasterHooks) -> None:
         self._hooks.close()
 
-    _HOW: ClassVar[dict[type[Word], Callable[[JobFiles, Any], Word | None]]] = {
+    _HOW: ClassVar[dict[type[ProtocolMessage], Callable[[JobFiles, Any], ProtocolMessage | None]]] = {
         commands.EnumerateSplits: _enumerate_splits,
         commands.DiscoverSplits: _discover_splits,
         commands.ResolveSnapshot: _resolve,

@@ -16,7 +16,7 @@ from kit.core.protocol import commands, events
 from kit.core.protocol.duties import Command
 from kit.core.protocol.outages import may_pass
 from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.errors import StateError, StateLostError, StateRestoreError
 from kit.core.state.handles import (
     ByteStreamStateHandle,
@@ -51,7 +51,7 @@ class TaskFiles:
         self._readers: dict[str, SplitReader] = {}
         self._sources: dict[str, Source] = {}
 
-    def carry_out(self, command: Command, sync_ms: int = 0) -> Word | None:
+    def carry_out(self, command: Command, sync_ms: int = 0) -> ProtocolMessage | None:
         """Carry out the command, and return the event that answers it.
 
         `sync_ms` is how long the machine took to handle the event that led to the command; a snapshot's answer contains
@@ -74,7 +74,7 @@ class TaskFiles:
         if self._local is not None:
             self._local.drop(subtask)
 
-    def _read_split(self, command: commands.ReadSplit) -> Word:
+    def _read_split(self, command: commands.ReadSplit) -> ProtocolMessage:
         split_id = str(command.split["id"])
         try:
             read = self._checked_reader(command).read(command.split, command.position, command.max_rows)
@@ -102,7 +102,7 @@ class TaskFiles:
         self._sources[operator_id].check_split(command.split)
         return self._readers[operator_id]
 
-    def _await_rows(self, command: commands.AwaitRows) -> Word:
+    def _await_rows(self, command: commands.AwaitRows) -> ProtocolMessage:
         """Ask the source which splits have rows now. A split that cannot be asked is read, and its read reports why."""
         source, there = self._source(command.operator_id), []
         for split, position in command.splits:
@@ -114,7 +114,7 @@ class TaskFiles:
                 there.append(str(split["id"]))
         return events.RowsAvailable(operator_id=command.operator_id, split_ids=tuple(there))
 
-    def _read_state(self, command: commands.ReadState) -> Word:
+    def _read_state(self, command: commands.ReadState) -> ProtocolMessage:
         parts: list[RestoredPart] = []
         streams: dict[StreamStateHandle, Any] = {}
         reader = StateReader(self._storage, self._local, command.restore.checkpoint_id)
@@ -147,7 +147,7 @@ class TaskFiles:
                     streams[handle.delegate] = self._storage.read(handle.delegate)
                 yield RestoredPart(operator_id, kind, handle, streams[handle.delegate])
 
-    def _write_snapshot(self, command: commands.WriteSnapshot, sync_ms: int = 0) -> Word:
+    def _write_snapshot(self, command: commands.WriteSnapshot, sync_ms: int = 0) -> ProtocolMessage:
         states: dict[str, dict[str, Any]] = {}
         written: list[str] = []
         try:
@@ -172,7 +172,7 @@ class TaskFiles:
             sync_ms=sync_ms,
         )
 
-    def undo(self, command: Command, answer: Word | None) -> None:
+    def undo(self, command: Command, answer: ProtocolMessage | None) -> None:
         """Delete what was written, and answered, for a command that was stopped meanwhile."""
         if isinstance(command, commands.WriteSnapshot) and isinstance(answer, events.SnapshotWritten):
             self._storage.discard(answer.state.files())
@@ -202,7 +202,7 @@ class TaskFiles:
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
         return OperatorStreamStateHandle(where, stream)
 
-    def _write_channel_state(self, command: commands.WriteChannelStateFile) -> Word:
+    def _write_channel_state(self, command: commands.WriteChannelStateFile) -> ProtocolMessage:
         data, offsets = command.encode()
         handle = self._storage.to_handle(data, CheckpointLocation(command.location), command.file_name)
         return events.ChannelStateFileWritten(
@@ -217,7 +217,7 @@ class TaskFiles:
         if self._local is not None:
             self._local.prune(command.subtask, command.checkpoint_id, command.copies)
 
-    def _commit(self, command: commands.CommitEffects) -> Word:
+    def _commit(self, command: commands.CommitEffects) -> ProtocolMessage:
         self._output.commit(command.effects)
         return events.EffectsCommitted(operator_id=command.operator_id, checkpoint_id=command.checkpoint_id)
 
@@ -227,7 +227,7 @@ class TaskFiles:
     def _drop(self, command: commands.DropEffects) -> None:
         self._output.drop(command.effects)
 
-    _HOW: ClassVar[dict[type[Word], Callable[[TaskFiles, Any], Word | None]]] = {
+    _HOW: ClassVar[dict[type[ProtocolMessage], Callable[[TaskFiles, Any], ProtocolMessage | None]]] = {
         commands.ReadSplit: _read_split,
         commands.AwaitRows: _await_rows,
         commands.ReadState: _read_state,

@@ -46,7 +46,7 @@ from kit.core.protocol.notes import (
     TriggeringFailed,
     TriggeringStarted,
 )
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.trace import TraceRecord, kind_name, kind_names
 from kit.machines.coordinator.checkpoint_state import CheckpointState
 from kit.machines.coordinator.ledger import timeout_timer
@@ -322,7 +322,7 @@ def _failed(kind: str, who: str = "") -> _Handler:
     )
 
 
-_WHEN: dict[tuple[str, type[Word]], _Handler] = {
+_WHEN: dict[tuple[str, type[ProtocolMessage]], _Handler] = {
     ("event", StartJob): CheckpointLog._new_driver,
     ("event", TimerFired): CheckpointLog._timer_over,
     ("command", CancelTimer): CheckpointLog._timer_over,

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kit.core.protocol import commands, events, messages, notes
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.trace import TraceRecord
 from kit.run.checkpoint_path import Path, PathStep
 from kit.run.moments import channel_meanings as channels
@@ -87,7 +87,7 @@ def _of_task_state(record: TraceRecord) -> int:
 
 
 def _event(
-    word: type[Word],
+    word: type[ProtocolMessage],
     level: _Level,
     caption: str,
     *,
@@ -99,7 +99,7 @@ def _event(
 
 
 def _command(
-    word: type[Word],
+    word: type[ProtocolMessage],
     level: _Level,
     caption: str,
     *,
@@ -112,7 +112,7 @@ def _command(
     return Kind(word.__name__, level, command=Side(caption, means, path), mark=mark, span=span)
 
 
-def _message(word: type[Word], level: _Level, *, command: Side, event: Side, mail: str = "") -> Kind:
+def _message(word: type[ProtocolMessage], level: _Level, *, command: Side, event: Side, mail: str = "") -> Kind:
     return Kind(word.__name__, level, command, event, mail=mail)
 
 

@@ -30,7 +30,7 @@ from kit.core.protocol.notes import (
 )
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
-from kit.core.protocol.words import Envelope, Machine, Word
+from kit.core.protocol.words import Envelope, Machine, ProtocolMessage
 from kit.core.state.operator_state import TaskStateSnapshot
 from kit.core.trace.shape import ShapeChannel, ShapeVertex
 from kit.core.trace.trace import Trace
@@ -62,7 +62,9 @@ class Script:
         self._given: dict[int, Envelope] = {}
         """What the machines have given, by identity: a word that is handled later was led to by that command."""
 
-    def __call__(self, name: str, event: Word, *commands: Word, after: int = 1, cause: str = "") -> None:
+    def __call__(
+        self, name: str, event: ProtocolMessage, *commands: ProtocolMessage, after: int = 1, cause: str = ""
+    ) -> None:
         """`after` ms later machine `name` handles the event, to which `cause` led, and gives the commands."""
         machine = self.machines.setdefault(name, Machine(name))
         self.at += after
@@ -73,7 +75,7 @@ class Script:
             self._given[id(command)] = Envelope(command, f"{machine.event_id}.{number}")
         self.trace.record(machine, event, commands)
 
-    def _led_to(self, word: Word) -> str:
+    def _led_to(self, word: ProtocolMessage) -> str:
         return self._given[id(word)].cause if id(word) in self._given else ""
 
     def send(self, task: str, channel: int, element: Element) -> SendElement:
@@ -108,7 +110,7 @@ def deploy(script: Script, epoch: int, parallelism: dict[str, int], restored: in
     restore = None if restored is None else TaskRestore(restored, TaskStateSnapshot({}))
     deploys = [DeployTask(task=task, attempt=epoch, restore=restore) for task in tasks]
     start = StartEpoch(epoch=epoch, parallelism=parallelism, max_parallelism=dict.fromkeys(parallelism, 128))
-    event: Word = StartJob() if epoch == 1 else TimerFired(timer="restart")
+    event: ProtocolMessage = StartJob() if epoch == 1 else TimerFired(timer="restart")
     notes = [] if restored is None else [state_assigned(restored, epoch)]
     script("job", event, JobStatusChanged(status="RUNNING"), *notes, start, *deploys)
     for message in deploys:
@@ -178,7 +180,7 @@ def snapshot(number: int, task: str) -> WriteSnapshot:
     return WriteSnapshot(checkpoint_id=number, location="chk", subtask=subtask, parts=(), effects=())
 
 
-def acknowledge(script: Script, number: int, task: str, *more: Word, deliver: bool = True) -> None:
+def acknowledge(script: Script, number: int, task: str, *more: ProtocolMessage, deliver: bool = True) -> None:
     """The task's files are written; the acknowledgement reaches the coordinator, which gives `more`."""
     metrics = CheckpointMetrics(start_delay_ms=3, alignment_ms=4, sync_ms=1, async_ms=6, bytes_persisted=120)
     ack = AcknowledgeCheckpoint(task=task, attempt=1, job_id="j", checkpoint_id=number, metrics=metrics)
@@ -202,7 +204,7 @@ def story(*, detailed: bool = True) -> Trace:
     return script.trace
 
 
-def fail_over(number: int) -> list[Word]:
+def fail_over(number: int) -> list[ProtocolMessage]:
     """Return what the JobMaster does after the loss of a worker."""
     return [
         CheckpointAborted(checkpoint_id=number, reason="JOB_FAILOVER_REGION", detail="", task=None, acked=0, tasks=5),
@@ -217,7 +219,7 @@ def checkpoint_one(script: Script, tasks: list[str]) -> None:
         script(f"source/{i}", message, *barriers, snapshot(1, f"source/{i}"))
         for j, sent in enumerate(barriers):
             script.receive(f"count/{j}", sent)
-            acts: list[Word] = [aligned(1, sent.channel, *([2 + j] if i == 0 else []))]
+            acts: list[ProtocolMessage] = [aligned(1, sent.channel, *([2 + j] if i == 0 else []))]
             if i == 1:
                 acts += [SendElement(channel=4 + j, element=barrier(1)), snapshot(1, f"count/{j}")]
             script(f"count/{j}", ProcessInput(), *acts)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from kit.core.protocol import commands, events, messages
 from kit.core.protocol.duties import Command, Duty, by_command, refused
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.protocol.words import Machine, Word
+from kit.core.protocol.words import Machine, ProtocolMessage
 from kit.core.trace.trace import Trace
 from kit.files.job_files import JobFiles
 from kit.files.master_hooks import MasterHooks
@@ -42,7 +42,7 @@ class ThirdHost:
         self.status, self.answers, self.now = JobStatus.CREATED, {}, 0
         self.tasks: dict[str, StreamTask] = {}
         self.slots: dict[int, SlotChannelState] = {}
-        self.queue: deque[tuple[Machine, Word, str]] = deque()
+        self.queue: deque[tuple[Machine, ProtocolMessage, str]] = deque()
         self.work: deque[tuple[Machine, Command, str]] = deque()
         self.timers: dict[tuple[Machine, str], tuple[int, str]] = {}
         self.awaited: dict[Machine, tuple[Command, str]] = {}
@@ -50,7 +50,7 @@ class ThirdHost:
 
     # --- events ---------------------------------------------------------------------------------------------------
 
-    def tell(self, event: Word) -> None:
+    def tell(self, event: ProtocolMessage) -> None:
         """Send an event from the user to the JobMaster."""
         self.queue.append((self.master, event, ""))
 
@@ -86,7 +86,7 @@ class ThirdHost:
         """Return True if a machine belongs to this epoch and its worker is alive."""
         return any(machine is each for each in (self.master, *self.tasks.values(), *self.slots.values()))
 
-    def hand(self, machine: Machine, event: Word, cause: str) -> None:
+    def hand(self, machine: Machine, event: ProtocolMessage, cause: str) -> None:
         """Let a machine handle an event, and carry out its commands in order."""
         if not self.is_there(machine) or (isinstance(event, events.ElementReceived) and machine.state.is_terminal):
             return

@@ -28,7 +28,7 @@ _TAKEN_OUT = (
     (
         "silence-not-noticed",
         "the driver considers silent peers dead",
-        "kit.hosts.spark.wire.switchboard:Line.look",
+        "kit.hosts.spark.wire.switchboard:Line.check_peer",
         "awake_s - self._heard_s >= self._timeout_s",
         "awake_s - self._heard_s >= 1e9",
         "test_control.py::test_a_silent_slot_is_lost",
@@ -36,7 +36,7 @@ _TAKEN_OUT = (
     (
         "own-stall-counted",
         "a process that was suspended itself does not consider its peers silent",
-        "kit.hosts.spark.driver.waking:WakingClock.look",
+        "kit.hosts.spark.driver.waking:WakingClock.read",
         "max(0.0, now_s - self._looked_s - self._most_s)",
         "0.0",
         "test_faults.py::test_a_machine_that_stands_still_loses_nobody",

@@ -1186,7 +1186,7 @@ SPARK: tuple[Row, ...] = (
     (
         "steady-receiver-lost",
         "a receiver that takes data slowly and steadily is called lost",
-        "kit.hosts.spark.wire.switchboard:Line.look",
+        "kit.hosts.spark.wire.switchboard:Line.check_peer",
         "not self._out or self._sent_s != self._seen_sent_s",
         "not self._out",
         ByTest("hosts/spark/test_switchboard.py::test_a_receiver_that_is_slow_and_steady_is_not_lost"),

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from kit.core.protocol import commands, elements, events, messages, notes
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.faults.faults import FAULTS
 from kit.run import faults
@@ -24,7 +24,7 @@ NOTES = frozenset(note.__name__ for note in notes.NOTES)
 
 def words(module: object) -> set[str]:
     """The words that a module declares; those that others are made from are none."""
-    declared = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Word)]
+    declared = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, ProtocolMessage)]
     return {each.__name__ for each in declared if each.__module__ == module.__name__ and not each.__subclasses__()}  # type: ignore[attr-defined]
 
 

@@ -146,7 +146,7 @@ def test_a_damaged_file_is_told_by_its_name_or_not_needed() -> None:
 
 
 def test_damage_that_nobody_tells_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Safety, "told", lambda safety, error: None)
+    monkeypatch.setattr(Safety, "check_error", lambda safety, error: None)
     job = RandomJob(rows=10, settings={"interval_ms": 20, "memory_threshold_bytes": 0})
     interventions = (Intervention(2, "damage", 8, "CheckpointCompleted"), Intervention(1, "kill"))
     assert Trial(job, 0, interventions).run().violation.kind in ("ends", "failed")

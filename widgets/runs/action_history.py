@@ -20,7 +20,7 @@ from kit.core.protocol.events import (
     RequestStop,
     StartJob,
 )
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.hosts.lab import Lab
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.world.actions import Action, LetTimePass
@@ -39,7 +39,7 @@ class UserAction:
 
     code: str
     before: int
-    actions: tuple[Action | Word, ...]
+    actions: tuple[Action | ProtocolMessage, ...]
 
     @property
     def after(self) -> int:
@@ -137,7 +137,7 @@ def made_by(lab: Lab) -> str:
     return f"lab = Lab({', '.join(['env', *arguments])})  # env is the job {lab.job.name!r}"
 
 
-def code_of(actions: Iterable[Action | Word]) -> Iterator[str]:
+def code_of(actions: Iterable[Action | ProtocolMessage]) -> Iterator[str]:
     """Yield lines that perform these actions, independent of the scheduler."""
     keys: list[str] = []
     for action in actions:
@@ -159,7 +159,7 @@ def _by_keys(keys: Sequence[str]) -> Iterator[str]:
         yield '""".split():\n    lab.step(key)'
 
 
-def line_of(action: Action | Word) -> str:
+def line_of(action: Action | ProtocolMessage) -> str:
     """Return the line of Python that performs this action."""
     if isinstance(action, LetTimePass):
         return f"lab.wait_until({action.until_ms})"

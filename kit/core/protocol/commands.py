@@ -23,7 +23,7 @@ from kit.core.protocol.properties import CheckpointProperties, LaterOutput, Reco
 from kit.core.protocol.reasons import PossibleInconsistentStateError, error_text
 from kit.core.protocol.snapshots import Effect, SnapshotPart
 from kit.core.protocol.tasks import TaskRestore
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 
 # --- from both ------------------------------------------------------------------------------------------------------
 
@@ -394,7 +394,7 @@ class DiscardState(Command):
     answers: ClassVar = (events.StateDiscarded,)
     failures: ClassVar = (Failure("io", "the files cannot be deleted"),)
 
-    def failed(self, error: Exception) -> Word | None:
+    def failed(self, error: Exception) -> ProtocolMessage | None:
         """Return no answer for files without a directory: nothing waits for them."""
         if self.location is None:
             return None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from kit.core.protocol.events import LeadershipLost
 from kit.core.protocol.outages import may_pass
 from kit.core.protocol.reasons import CheckpointFailureReason, error_text, reason_of
-from kit.core.protocol.words import Machine, ProtocolError, Word
+from kit.core.protocol.words import Machine, ProtocolError, ProtocolMessage
 
 How = TypeVar("How")
 
@@ -63,18 +63,18 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command(Word):
+class Command(ProtocolMessage):
     """A request of a machine to its host, with the declaration of its duty, its answers and its failures."""
 
     duty: ClassVar[Duty]
-    answers: ClassVar[tuple[type[Word], ...]] = ()
+    answers: ClassVar[tuple[type[ProtocolMessage], ...]] = ()
     """The only events that may answer the command; empty if it has no answer."""
     fails_with: ClassVar[type[Any] | None] = None
     """The answer that reports that the command failed."""
     failures: ClassVar[tuple[Failure, ...]] = ()
     """The failures that the lab can inject; empty if no machine would observe them."""
 
-    def failed(self, error: Exception) -> Word | None:
+    def failed(self, error: Exception) -> ProtocolMessage | None:
         """Return the answer when carrying out the command raised `error`, or None if nothing waits for an answer.
 
         Fields that the command and the answer share keep their values, and a `CheckpointException` keeps its reason.
@@ -90,22 +90,22 @@ class Command(Word):
             facts["error"] = error_text(error)
         if "may_pass" in answered:
             facts["may_pass"] = may_pass(error)
-        return cast(Word, self.fails_with(**facts))
+        return cast(ProtocolMessage, self.fails_with(**facts))
 
 
-def by_command(how: Mapping[Duty, How], commands: tuple[type[Command], ...]) -> dict[type[Word], How]:
+def by_command(how: Mapping[Duty, How], commands: tuple[type[Command], ...]) -> dict[type[ProtocolMessage], How]:
     """Return the function for each of the `commands` whose duty is in the table `how`."""
     return {command: how[command.duty] for command in commands if command.duty in how}
 
 
-def refused(machine: Machine, command: Word) -> ProtocolError:
+def refused(machine: Machine, command: ProtocolMessage) -> ProtocolError:
     """Return the error that ends a host without a function for the command that `machine` gave."""
     return ProtocolError(
         f"{machine.name} asked for {type(command).__name__}, for which its host has no function: {command!r}"
     )
 
 
-def check_answer(command: Command, answer: Word | None) -> None:
+def check_answer(command: Command, answer: ProtocolMessage | None) -> None:
     """Raise ProtocolError for an answer that the command does not declare.
 
     Any work may be answered by the loss of leadership.

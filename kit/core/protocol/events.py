@@ -18,7 +18,7 @@ from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode, Savepoi
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.snapshots import RestoredPart
 from kit.core.protocol.stored import RecoveredCheckpoint
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.handles import StreamStateHandle
 from kit.core.state.operator_state import TaskStateSnapshot
 
@@ -26,7 +26,7 @@ from kit.core.state.operator_state import TaskStateSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimerFired(Word):
+class TimerFired(ProtocolMessage):
     """A timer set with `ScheduleTimer` is due.
 
     A timer may fire although it was cancelled: machines ignore timers that they do not expect.
@@ -39,7 +39,7 @@ class TimerFired(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartJob(Word):
+class StartJob(ProtocolMessage):
     """Start the job, from the savepoint or retained checkpoint at `restore_path` if it is given.
 
     `claim_mode` says who owns that snapshot from then on. With `recover`, the job resumes where its last driver left
@@ -58,7 +58,7 @@ class StartJob(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitsEnumerated(Word):
+class SplitsEnumerated(ProtocolMessage):
     """Answer to `EnumerateSplits`: the splits of the source at `operator_id`, in order; each split is JSON-like."""
 
     operator_id: str
@@ -66,7 +66,7 @@ class SplitsEnumerated(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitsDiscovered(Word):
+class SplitsDiscovered(ProtocolMessage):
     """Answer to `DiscoverSplits`: the splits that the source at `operator_id` has now; unknown with an `error`."""
 
     operator_id: str
@@ -77,7 +77,7 @@ class SplitsDiscovered(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotResolved(Word):
+class SnapshotResolved(ProtocolMessage):
     """Answer to `ResolveSnapshot`: the bytes of the `_metadata` found, and the directory that holds it."""
 
     path: str
@@ -88,7 +88,7 @@ class SnapshotResolved(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointsRecovered(Word):
+class CheckpointsRecovered(ProtocolMessage):
     """Answer to `RecoverCheckpoints`: the contents of the store, oldest checkpoint first.
 
     With them come the status in which the job ended under an earlier driver ("" if it has not ended), and the
@@ -109,19 +109,19 @@ class CheckpointsRecovered(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaterOutputDiscarded(Word):
+class LaterOutputDiscarded(ProtocolMessage):
     """Answer to `DiscardLaterOutput`: the files are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrphansRemoved(Word):
+class OrphansRemoved(ProtocolMessage):
     """Answer to `RemoveOrphans`: the orphans are deleted, except for those that `error` mentions."""
 
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeadershipLost(Word):
+class LeadershipLost(ProtocolMessage):
     """Another driver has taken over the job.
 
     It may answer any command that reads or writes the durable store, or come unasked when the host notices.
@@ -131,7 +131,7 @@ class LeadershipLost(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartFailed(Word):
+class StartFailed(ProtocolMessage):
     """Answer to `ResolveSnapshot`, `DiscardLaterOutput`, `EnumerateSplits` or `RecoverCheckpoints`.
 
     The job cannot start.
@@ -141,7 +141,7 @@ class StartFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotLost(Word):
+class SlotLost(ProtocolMessage):
     """A worker is lost (it died, or was silent for too long), and with it all its tasks of the epoch."""
 
     epoch: int
@@ -150,21 +150,21 @@ class SlotLost(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterStopped(Word):
+class ClusterStopped(ProtocolMessage):
     """All workers have ended and no others can be started, because what runs them was stopped: the job fails."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotsChanged(Word):
+class SlotsChanged(ProtocolMessage):
     """The number of slots that are available to the job now, including those that it holds."""
 
     slots: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorEventLost(Word):
+class OperatorEventLost(ProtocolMessage):
     """An `OperatorEventToTask` may not have arrived, although its task is alive.
 
     On Spark this happens only if the payload is too large for a message. A connection to a worker keeps its order and
@@ -179,14 +179,14 @@ class OperatorEventLost(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpochEnded(Word):
+class EpochEnded(ProtocolMessage):
     """Answer to `StopEpoch`: every worker of the epoch has stopped, and nothing of the epoch writes any longer."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TasksStopped(Word):
+class TasksStopped(ProtocolMessage):
     """Answer to `StopTasks`: these tasks have stopped, and nothing of them writes any longer."""
 
     epoch: int
@@ -195,21 +195,21 @@ class TasksStopped(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubtasksRedeployed(Word):
+class SubtasksRedeployed(ProtocolMessage):
     """These tasks of the slot were stopped, and are deployed again; the slot's other tasks run."""
 
     tasks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointIdAllocated(Word):
+class CheckpointIdAllocated(ProtocolMessage):
     """Answer to `AllocateCheckpointId`."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointIdFailed(Word):
+class CheckpointIdFailed(ProtocolMessage):
     """Answer to `AllocateCheckpointId`: the counter could not be reached."""
 
     error: str
@@ -218,7 +218,7 @@ class CheckpointIdFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocationInitialized(Word):
+class LocationInitialized(ProtocolMessage):
     """Answer to `InitializeLocation`: the directory of the checkpoint."""
 
     checkpoint_id: int
@@ -226,7 +226,7 @@ class LocationInitialized(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocationFailed(Word):
+class LocationFailed(ProtocolMessage):
     """Answer to `InitializeLocation`: the directory cannot be made or written; `error` adds to the `reason`."""
 
     checkpoint_id: int
@@ -237,7 +237,7 @@ class LocationFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointOperatorCoordinator(Word):
+class CheckpointOperatorCoordinator(ProtocolMessage):
     """Answer to `ScheduleCoordinatorCheckpoint`: the operator coordinator may snapshot now; with `error` it cannot."""
 
     checkpoint_id: int
@@ -246,7 +246,7 @@ class CheckpointOperatorCoordinator(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MasterHookTriggered(Word):
+class MasterHookTriggered(ProtocolMessage):
     """Answer to `TriggerMasterHook`: the hook's state, serialized, or None when it has none."""
 
     checkpoint_id: int
@@ -256,7 +256,7 @@ class MasterHookTriggered(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MasterHookFailed(Word):
+class MasterHookFailed(ProtocolMessage):
     """Answer to `TriggerMasterHook`, or to `RestoreMasterHooks` (then `checkpoint_id` is the restored checkpoint)."""
 
     checkpoint_id: int
@@ -267,7 +267,7 @@ class MasterHookFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MasterHooksReset(Word):
+class MasterHooksReset(ProtocolMessage):
     """Answer to `ResetMasterHooks`; `error` names the hook that raised, and its error."""
 
     error: str = ""
@@ -276,14 +276,14 @@ class MasterHooksReset(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MasterHooksRestored(Word):
+class MasterHooksRestored(ProtocolMessage):
     """Answer to `RestoreMasterHooks`."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataWritten(Word):
+class MetadataWritten(ProtocolMessage):
     """Answer to `WriteMetadata`: `_metadata` is written, `size_bytes` long, at `path`."""
 
     checkpoint_id: int
@@ -292,7 +292,7 @@ class MetadataWritten(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataFailed(Word):
+class MetadataFailed(ProtocolMessage):
     """Answer to `WriteMetadata`: it failed, and left nothing that could be mistaken for a checkpoint."""
 
     checkpoint_id: int
@@ -302,14 +302,14 @@ class MetadataFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointStored(Word):
+class CheckpointStored(ProtocolMessage):
     """Answer to `StoreCheckpoint`: the checkpoint is stored, and survives the driver if the store guarantees it."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointStoreFailed(Word):
+class CheckpointStoreFailed(ProtocolMessage):
     """Answer to `StoreCheckpoint`; with `possibly_inconsistent`, it is unknown whether the checkpoint was stored."""
 
     checkpoint_id: int
@@ -320,7 +320,7 @@ class CheckpointStoreFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateDiscarded(Word):
+class StateDiscarded(ProtocolMessage):
     """Answer to `DiscardState`: what could be deleted is deleted; `error` reports the rest."""
 
     checkpoint_id: int | None = None
@@ -328,14 +328,14 @@ class StateDiscarded(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobResultStored(Word):
+class JobResultStored(ProtocolMessage):
     """Answer to `StoreJobResult`; with `error`, a later driver will not know that the job has ended."""
 
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParallelismStored(Word):
+class ParallelismStored(ProtocolMessage):
     """Answer to `StoreParallelism`; with `error`, the parallelism was not recorded."""
 
     request_id: int
@@ -343,7 +343,7 @@ class ParallelismStored(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestCheckpoint(Word):
+class RequestCheckpoint(ProtocolMessage):
     """The user requests a checkpoint now (`triggerCheckpoint`); `full` forbids building on older ones."""
 
     request_id: int
@@ -351,7 +351,7 @@ class RequestCheckpoint(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestSavepoint(Word):
+class RequestSavepoint(ProtocolMessage):
     """The user requests a savepoint below `target` (None: the configured directory)."""
 
     request_id: int
@@ -360,7 +360,7 @@ class RequestSavepoint(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestStop(Word):
+class RequestStop(ProtocolMessage):
     """The user requests stop-with-savepoint; `drain` first advances event time to its end."""
 
     request_id: int
@@ -370,7 +370,7 @@ class RequestStop(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRescale(Word):
+class RequestRescale(ProtocolMessage):
     """The user requests other parallelisms, by vertex (`updateJobResourceRequirements`).
 
     With `at_once`, a checkpoint is triggered now and the job rescales from it. Otherwise the job waits for the next
@@ -383,7 +383,7 @@ class RequestRescale(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestCancel(Word):
+class RequestCancel(ProtocolMessage):
     """The user cancels the job without a savepoint."""
 
 
@@ -391,7 +391,7 @@ class RequestCancel(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateRead(Word):
+class StateRead(ProtocolMessage):
     """Answer to `ReadState`: the bytes behind every handle of the task's restore, operator by operator.
 
     `from_local` is the number of files that were read from a copy on the task's own machine.
@@ -402,7 +402,7 @@ class StateRead(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateReadFailed(Word):
+class StateReadFailed(ProtocolMessage):
     """Answer to `ReadState`; it is not `recoverable` if state is missing or damaged, so that a retry fails as well."""
 
     error: str
@@ -412,7 +412,7 @@ class StateReadFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElementReceived(Word):
+class ElementReceived(ProtocolMessage):
     """The next element of the channel with this number arrived; from now on it is in the input queue."""
 
     channel: int
@@ -422,7 +422,7 @@ class ElementReceived(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreditReceived(Word):
+class CreditReceived(ProtocolMessage):
     """The receiver at the end of this channel has room for `credits` more buffers."""
 
     channel: int
@@ -432,14 +432,14 @@ class CreditReceived(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInput(Word):
+class ProcessInput(ProtocolMessage):
     """The task's turn: it takes one element, or asks the source for one batch (the mailbox's default action)."""
 
     bulk: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitRead(Word):
+class SplitRead(ProtocolMessage):
     """Answer to `ReadSplit`: the next rows of the split and the position after them; `finished` if none are left."""
 
     split_id: str
@@ -451,7 +451,7 @@ class SplitRead(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsAvailable(Word):
+class RowsAvailable(ProtocolMessage):
     """Answer to `AwaitRows`: these splits may have rows now. Reading one that has none after all does no harm."""
 
     operator_id: str
@@ -461,7 +461,7 @@ class RowsAvailable(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitReadFailed(Word):
+class SplitReadFailed(ProtocolMessage):
     """Answer to `ReadSplit`: the input could not be read, or does not parse (then it is not `recoverable`).
 
     `raised` is the exception itself if it was unexpected, so the author of the source sees its traceback.
@@ -476,7 +476,7 @@ class SplitReadFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotWritten(Word):
+class SnapshotWritten(ProtocolMessage):
     """Answer to `WriteSnapshot`: the handles of all parts of this task's snapshot.
 
     `sync_ms` is the duration of the synchronous part as the host measured it: the time spent in the `handle` call that
@@ -490,7 +490,7 @@ class SnapshotWritten(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFailed(Word):
+class SnapshotFailed(ProtocolMessage):
     """Answer to `WriteSnapshot`: it failed, and what was written has been deleted; `error` adds to the `reason`."""
 
     checkpoint_id: int
@@ -501,7 +501,7 @@ class SnapshotFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EffectsCommitted(Word):
+class EffectsCommitted(ProtocolMessage):
     """Answer to `CommitEffects`: the output is published."""
 
     operator_id: str
@@ -509,7 +509,7 @@ class EffectsCommitted(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EffectsFailed(Word):
+class EffectsFailed(ProtocolMessage):
     """Answer to `CommitEffects`."""
 
     operator_id: str
@@ -520,7 +520,7 @@ class EffectsFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsNotWritten(Word):
+class RowsNotWritten(ProtocolMessage):
     """Answer to `WriteRows`: rows of an operator's output are lost unless the task is restored."""
 
     operator_id: str
@@ -533,7 +533,7 @@ class RowsNotWritten(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelStateFileWritten(Word):
+class ChannelStateFileWritten(ProtocolMessage):
     """Answer to `WriteChannelStateFile`: `handle` refers to the bytes; `offsets` are those of the encoding."""
 
     checkpoint_id: int
@@ -543,7 +543,7 @@ class ChannelStateFileWritten(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelStateFileFailed(Word):
+class ChannelStateFileFailed(ProtocolMessage):
     """Answer to `WriteChannelStateFile`: it failed, and what was written is deleted; `error` adds to the `reason`."""
 
     checkpoint_id: int

@@ -28,13 +28,13 @@ def loggable(value: Any) -> Any:
 
 
 def _of_fields(value: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {"type": type(value).__name__}
+    facts: dict[str, Any] = {"type": type(value).__name__}
     for name, each in zip(field_names(type(value)), field_values(value), strict=True):
         if type(each) in PLAIN:
-            told[name] = each
+            facts[name] = each
         elif not callable(each):
-            told[name] = loggable(each)
-    return told
+            facts[name] = loggable(each)
+    return facts
 
 
 def _of_items(value: Iterable[Any]) -> list[Any]:

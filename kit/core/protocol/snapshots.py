@@ -36,8 +36,8 @@ class SnapshotPart:
 
     def to_loggable(self) -> dict[str, Any]:
         """Return the part's description in a trace: the file it becomes, not how that is made."""
-        told = ("operator_id", "kind", "file_name", "key_group_range")
-        return {"type": type(self).__name__, **{name: loggable(getattr(self, name)) for name in told}}
+        names = ("operator_id", "kind", "file_name", "key_group_range")
+        return {"type": type(self).__name__, **{name: loggable(getattr(self, name)) for name in names}}
 
 
 @dataclass(frozen=True, slots=True)

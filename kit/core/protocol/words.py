@@ -10,10 +10,10 @@ event
 - `kit.core.protocol.events`: what a host reports to a machine (a timer fired, a file was written, a worker died).
 - `kit.core.protocol.commands`: what a machine asks of its host (start a timer, write a file, deploy the tasks).
 
-A `Word` is any of these. It is an immutable value and does not contain its origin. That is in the `Envelope` around it:
-the n-th event of a machine has the id `<machine>#<n>`, and the k-th command it led to has the id `<machine>#<n>.<k>`. A
-host that passes on a message or an answer also passes on the id of what led to it. Followed backwards, these ids answer
-"why?" across machines; see `kit.core.trace.trace`.
+A `ProtocolMessage` is any of these. It is an immutable value and does not contain its origin. That is in the `Envelope`
+around it: the n-th event of a machine has the id `<machine>#<n>`, and the k-th command it led to has the id
+`<machine>#<n>.<k>`. A host that passes on a message or an answer also passes on the id of what led to it. Followed
+backwards, these ids answer "why?" across machines; see `kit.core.trace.trace`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import Any, ClassVar, NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class ProtocolMessage:
     """A message, event or command: a value that crosses the boundary of a machine."""
 
     bulk: ClassVar[bool] = False
     """True for messages about single buffers, which are too many to keep at a cluster's speed."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Word:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProtocolMessage:
         """Return the value itself: it is immutable, so copies of a world share it."""
         return self
 
@@ -50,7 +50,7 @@ class ProtocolError(Exception):
 Handler = Callable[[Any, Any], None]
 
 
-def handles(*event_types: type[Word]) -> Callable[[Handler], Handler]:
+def handles(*event_types: type[ProtocolMessage]) -> Callable[[Handler], Handler]:
     """Mark a method of a `Machine`, or of one of its parts, as the handler of these event types."""
 
     def mark(method: Handler) -> Handler:
@@ -61,7 +61,7 @@ def handles(*event_types: type[Word]) -> Callable[[Handler], Handler]:
 
 
 @cache
-def handlers_of(part: type) -> Mapping[type[Word], str]:
+def handlers_of(part: type) -> Mapping[type[ProtocolMessage], str]:
     """Return the name of the method of a class that handles each event type."""
     return {
         event_type: attribute
@@ -71,7 +71,7 @@ def handlers_of(part: type) -> Mapping[type[Word], str]:
     }
 
 
-def handler_in(parts: Iterable[Any], event: Word) -> Callable[[Any], None] | None:
+def handler_in(parts: Iterable[Any], event: ProtocolMessage) -> Callable[[Any], None] | None:
     """Return the method that handles an event, of the first part that has one, or None."""
     for part in parts:
         attribute = handlers_of(part.__class__).get(type(event))
@@ -107,9 +107,9 @@ class Machine:
         self.cause = ""
         self.events_handled = 0
         self.event_id = f"{self.identity}#0"
-        self._commands: list[Word] = []
+        self._commands: list[ProtocolMessage] = []
 
-    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
+    def handle(self, event: ProtocolMessage, at: int, cause: str = "") -> list[ProtocolMessage]:
         """Handle one event at time `at` (ms) that `cause` led to: change the state and return the commands.
 
         The k-th command, counted from 1, has the id `<event_id>.<k>`. Raises ProtocolError for an event type that this
@@ -133,11 +133,11 @@ class Machine:
         """Return the machine and those of its parts that handle events. The first that knows an event handles it."""
         return (self,)
 
-    def accepts(self, event: Word) -> bool:
+    def accepts(self, event: ProtocolMessage) -> bool:
         """Return True if the machine in its present state should handle the event; others are counted and dropped."""
         return True
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command."""
         self._commands.append(word)
 

@@ -19,7 +19,7 @@ from typing import Any, Final, get_type_hints
 
 from kit.core.protocol import events, messages
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 
 FROM_OUTSIDE: Final = (
     events.StartJob,
@@ -39,7 +39,7 @@ FAILURES: Final = tuple(
     | {events.SplitReadFailed, events.StateDiscarded}
 )
 """Events that may report the failure of a command; all fields that can be written down are kept."""
-_KEPT: Final[dict[type[Word], tuple[str, ...]]] = {
+_KEPT: Final[dict[type[ProtocolMessage], tuple[str, ...]]] = {
     events.ElementReceived: ("channel",),
     events.CreditReceived: ("channel",),
     events.TimerFired: ("timer",),
@@ -49,10 +49,10 @@ _KEPT: Final[dict[type[Word], tuple[str, ...]]] = {
     events.RowsAvailable: ("split_ids",),
     events.SubtasksRedeployed: ("tasks",),
 }
-_FIELDS: Final[dict[type[Word], tuple[str, ...]]] = {}
+_FIELDS: Final[dict[type[ProtocolMessage], tuple[str, ...]]] = {}
 """The results of `kept_of`."""
-_WORDS: Final[dict[str, type[Word]]] = {word.__name__: word for word in (*FROM_OUTSIDE, *FAILURES)}
-_EVENTS: Final[dict[str, type[Word]]] = _WORDS | {word.__name__: word for word in (*_KEPT, *COMMANDS)}
+_WORDS: Final[dict[str, type[ProtocolMessage]]] = {word.__name__: word for word in (*FROM_OUTSIDE, *FAILURES)}
+_EVENTS: Final[dict[str, type[ProtocolMessage]]] = _WORDS | {word.__name__: word for word in (*_KEPT, *COMMANDS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Handled:
         """Return the event as JSON-like data."""
         return [self.id, self.at_ms, self.kind, self.cause, dict(self.facts)]
 
-    def word(self) -> Word:
+    def word(self) -> ProtocolMessage:
         """Return the event itself, if it came from outside or reports a failure. Raises KeyError for others."""
         kind = _WORDS[self.kind]
         types = get_type_hints(kind)
@@ -93,20 +93,20 @@ class Handled:
         return f"{self.at_ms} ms {self.id} {self.kind}{facts}"
 
 
-def facts_of(event: Word) -> dict[str, Any]:
+def facts_of(event: ProtocolMessage) -> dict[str, Any]:
     """Return what the schedule keeps of an event besides its cause, as JSON-like data."""
     facts = {name: getattr(event, name) for name in kept_of(type(event))}
     return {name: value.name if isinstance(value, Enum) else value for name, value in facts.items()}
 
 
-def kept_of(kind: type[Word]) -> tuple[str, ...]:
+def kept_of(kind: type[ProtocolMessage]) -> tuple[str, ...]:
     """Return the names of the fields that the schedule keeps of this kind of event."""
     if kind not in _FIELDS:
         _FIELDS[kind] = _kept(kind)
     return _FIELDS[kind]
 
 
-def _kept(kind: type[Word]) -> tuple[str, ...]:
+def _kept(kind: type[ProtocolMessage]) -> tuple[str, ...]:
     if kind in FROM_OUTSIDE or kind in FAILURES:
         return tuple(each.name for each in fields(kind) if each.name != "raised")
     return ("task",) if issubclass(kind, messages.JobMessage) else _KEPT.get(kind, ())

@@ -30,7 +30,7 @@ from kit.core.protocol import events
 from kit.core.protocol.loggable import PLAIN, field_names, loggable, values_getter
 from kit.core.protocol.notes import Note
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.protocol.words import Machine, Word
+from kit.core.protocol.words import Machine, ProtocolMessage
 from kit.core.trace.json_lines import read_lines, write_lines
 from kit.core.trace.schedule import Handled, Schedule, kept_by_name
 from kit.core.trace.shape import EpochShape
@@ -54,7 +54,7 @@ ROWS_SHOWN = 20
 """The number of records of a trace that a notebook shows."""
 LONGEST_DATA = 100
 
-Kind = type[Word] | str
+Kind = type[ProtocolMessage] | str
 """A kind of records: the class of a message, event, command or note, or its name. A fault has only a name here."""
 Found = TypeVar("Found")
 OfNote = TypeVar("OfNote", bound=Note)
@@ -131,7 +131,7 @@ class Trace(Showing, Sequence[TraceRecord]):
         """The positions of the first `_filed` records, by id; the rest is indexed on demand."""
         self._filed = 0
 
-    def record(self, machine: Machine, event: Word, commands: Sequence[Word]) -> None:
+    def record(self, machine: Machine, event: ProtocolMessage, commands: Sequence[ProtocolMessage]) -> None:
         """Add the event that `machine` just handled and the commands that it gave."""
         self._kept += _entries(machine, event, commands, self.detailed)
 
@@ -218,8 +218,8 @@ class Trace(Showing, Sequence[TraceRecord]):
         """
         schedule = self.schedule
         if schedule is None and self.detailed:
-            told = [_handled(record) for record in self if record.role in ("event", "fault")]
-            schedule = Schedule({"lab": told}, host="lab")
+            handled = [_handled(record) for record in self if record.role in ("event", "fault")]
+            schedule = Schedule({"lab": handled}, host="lab")
         if schedule is None:
             raise ValueError(
                 f"{self!r} does not say what its machines did with single buffers, so it cannot be done again: run the "
@@ -313,12 +313,14 @@ def led_by(cause: str, find: Callable[[str], Found | None]) -> Found | None:
     return find(cause) or find(cause.rpartition(".")[0])
 
 
-def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detailed: bool) -> list[TraceRecord]:
+def records_of(
+    machine: Machine, event: ProtocolMessage, commands: Sequence[ProtocolMessage], *, detailed: bool
+) -> list[TraceRecord]:
     """Return the records of a handled event and its commands, without single buffers unless `detailed`."""
     return [_record(entry) for entry in _entries(machine, event, commands, detailed)]
 
 
-def keeps(word: Word, detailed: bool) -> bool:
+def keeps(word: ProtocolMessage, detailed: bool) -> bool:
     """Return True if the trace keeps this message, event or command.
 
     A detailed trace keeps all, others omit buffers and turns. Barriers are always kept.
@@ -335,7 +337,9 @@ def keeps_record(record: TraceRecord) -> bool:
     return record.kind not in _BULK or (isinstance(element, Mapping) and "checkpoint_id" in element)
 
 
-def _entries(machine: Machine, event: Word, commands: Sequence[Word], detailed: bool) -> list[Entry]:
+def _entries(
+    machine: Machine, event: ProtocolMessage, commands: Sequence[ProtocolMessage], detailed: bool
+) -> list[Entry]:
     event_id, led_here, at, name = machine.event_id, machine.cause, machine.at, machine.name
     entries: list[Entry] = []
     for number, word in enumerate((event, *commands)):
@@ -361,7 +365,7 @@ class _Telling(NamedTuple):
     checkpoint_of: Callable[[Any], int | None] | None
 
 
-def _telling(kind: type[Word]) -> _Telling:
+def _telling(kind: type[ProtocolMessage]) -> _Telling:
     """Return how to describe values of this type; it is looked up once."""
     number = next(_numbers)
     _TYPES[number] = kind  # before the number is known: another thread may be reading
@@ -424,8 +428,8 @@ _BULK = frozenset(word.__name__ for word in (*COMMANDS, *vars(events).values()) 
 
 
 _numbers = count()
-_TELLING: dict[type[Word], _Telling] = {}
-_TYPES: dict[int, type[Word]] = {}
+_TELLING: dict[type[ProtocolMessage], _Telling] = {}
+_TYPES: dict[int, type[ProtocolMessage]] = {}
 _REMEMBERED: dict[type[Any], bool] = {}
 _SAID: dict[int, tuple[weakref.ref[Any], Any]] = {}
 """Weak references to values by their address, which is reused when they are gone, and their descriptions."""
@@ -440,5 +444,5 @@ def _readable(value: Any) -> Any:
 
 
 def _in_short(data: Mapping[str, Any]) -> str:
-    told = ", ".join(f"{name}={_readable(value)!r}" for name, value in data.items() if value not in ("", None))
-    return told if len(told) <= LONGEST_DATA else f"{told[:LONGEST_DATA]}…"
+    parts = ", ".join(f"{name}={_readable(value)!r}" for name, value in data.items() if value not in ("", None))
+    return parts if len(parts) <= LONGEST_DATA else f"{parts[:LONGEST_DATA]}…"

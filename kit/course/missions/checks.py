@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kit.core.protocol.messages import AcknowledgeCheckpoint, NotifyCheckpointComplete
 from kit.core.protocol.notes import CheckpointAborted
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.course.missions.mission import Verdict
 from kit.hosts.lab import Lab
 from kit.run.faults import DROP_MESSAGE
@@ -67,7 +67,7 @@ def later_completed(lab: Lab) -> Verdict:
     return Verdict(True, f"Checkpoint {later[0]} is complete, although checkpoint {lost} was aborted.")
 
 
-def message_lost(kind: type[Word], words: str) -> Check:
+def message_lost(kind: type[ProtocolMessage], words: str) -> Check:
     """Return a check that a message of this kind was lost."""
 
     def check(lab: Lab) -> Verdict:

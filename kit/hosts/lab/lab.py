@@ -37,7 +37,7 @@ from kit.core.protocol.events import (
     StartJob,
 )
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.trace import Trace
 from kit.files.master_hooks import MasterHook
 from kit.files.missing_uids import warn_of_missing_uids
@@ -176,8 +176,8 @@ class Lab(Asking):
         self.scheduler = checked_scheduler(scheduler)
         world.check_every = CHECK_EVERY
         self._world = world
-        self._done: list[Action | Word] = []
-        self._undone: list[Action | Word] = []
+        self._done: list[Action | ProtocolMessage] = []
+        self._undone: list[Action | ProtocolMessage] = []
         self._keyframes = Keyframes()
 
     @classmethod
@@ -556,7 +556,7 @@ class Lab(Asking):
         at_ms = whole_number("at_ms", at_ms, "a time of the lab, as lab.look.at_ms is", 0)
         return self._do(LetTimePass(at_ms))
 
-    def _ask(self, make: Callable[[int], Word], *, wait: bool) -> int | str:
+    def _ask(self, make: Callable[[int], ProtocolMessage], *, wait: bool) -> int | str:
         number = self.position + 1
         flag_given("wait", wait)
         if wait and self.ended and not self._world.master.status.is_failure:
@@ -570,14 +570,14 @@ class Lab(Asking):
             raise self._came_to_rest()
         return str(self.look.answer(number))
 
-    def replay(self, actions: Iterable[Action | Word]) -> Lab:
+    def replay(self, actions: Iterable[Action | ProtocolMessage]) -> Lab:
         """Repeat the steps of another lab, its `past.actions`. Raises LabError at an action that cannot happen."""
         if isinstance(actions, str) or not isinstance(actions, Iterable):
             raise LabError(f"replay takes the actions of a lab, other.past.actions; found {actions!r}")
         with interrupts_deferred() as interrupts:
             for action in actions:
                 interrupts.deliver()
-                if not isinstance(action, Action | Word):
+                if not isinstance(action, Action | ProtocolMessage):
                     raise LabError(f"replay takes the actions of a lab, other.past.actions; found {action!r}")
                 if isinstance(action, Action) and not isinstance(action, LetTimePass | DisposeSavepoint):
                     self.step(action)
@@ -648,11 +648,11 @@ class Lab(Asking):
         other.trace._reading = self.trace._reading
         vars(self).update(_world=other._world, _done=other._done, _keyframes=keyframes)
 
-    def _do(self, action: Action | Word) -> Step:
+    def _do(self, action: Action | ProtocolMessage) -> Step:
         before = self._take(action)
         return Step(self.position, action, self.trace, before, len(self.trace))
 
-    def _take(self, action: Action | Word) -> int:
+    def _take(self, action: Action | ProtocolMessage) -> int:
         """Take one step; return the number of records before it."""
         if self._world.follows and not isinstance(action, Follow | LeaveRecording):
             self._take(LEAVE)
@@ -683,7 +683,7 @@ class Lab(Asking):
             interrupt.add_note(f"{self!r}: its last step is complete, and run() continues from there")
             raise
 
-    def _find_breach(self, path: list[Action | Word]) -> None:
+    def _find_breach(self, path: list[Action | ProtocolMessage]) -> None:
         """Find the event that broke an invariant: repeat the steps since the last copy, checking after each event."""
         at, world = self._keyframes.last_before(len(path) - 1)
         world.check_every = 1
@@ -733,7 +733,7 @@ class Lab(Asking):
         )
 
 
-def _perform(world: World, action: Action | Word) -> None:
+def _perform(world: World, action: Action | ProtocolMessage) -> None:
     """Take one step in a world."""
     if isinstance(action, Action):
         world.perform(action)
@@ -743,7 +743,7 @@ def _perform(world: World, action: Action | Word) -> None:
         world.deliver(world.master, action)
 
 
-def _after(undone: list[Action | Word], action: Action | Word) -> list[Action | Word]:
+def _after(undone: list[Action | ProtocolMessage], action: Action | ProtocolMessage) -> list[Action | ProtocolMessage]:
     """Return the undone steps that can still be repeated after this one."""
     return undone[1:] if undone and undone[0] == action else []
 

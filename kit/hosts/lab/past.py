@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.hosts.lab.recordings.following import FollowingWorld
 from kit.hosts.lab.recordings.recording import Agreement
 from kit.hosts.lab.world.actions import Action
@@ -17,12 +17,12 @@ class Past:
         self._lab = lab
 
     @property
-    def actions(self) -> tuple[Action | Word, ...]:
+    def actions(self) -> tuple[Action | ProtocolMessage, ...]:
         """All steps so far; `lab.replay` repeats them in another lab of the same job and seed."""
         return tuple(self._lab._done)
 
     @property
-    def last_action(self) -> Action | Word:
+    def last_action(self) -> Action | ProtocolMessage:
         """The last step."""
         return self._lab._done[-1]
 

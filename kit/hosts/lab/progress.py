@@ -53,14 +53,14 @@ class Progress:
                 desc=f"lab {self._world.job.name}",
                 unit=" steps",
                 initial=position - self._first,
-                postfix=told(self._world),
+                postfix=progress_text(self._world),
             )
             return
-        self._bar.set_postfix_str(told(self._world), refresh=False)
+        self._bar.set_postfix_str(progress_text(self._world), refresh=False)
         self._bar.update(position - self._first - self._bar.n)
 
 
-def told(world: World) -> str:
+def progress_text(world: World) -> str:
     """Return the progress of the job in a few words."""
     completed = world.master.checkpoints.statistics.counts.completed
     restarts = restarts_of(world)

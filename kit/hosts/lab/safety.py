@@ -12,7 +12,7 @@
 | parallelism | the parallelism in a durable store is the one requested last |
 | tolerance   | a job that fails over failed checkpoints has had as many of them in a row as it reports |
 
-If the disk loses or damages a file, the job must name the file in an error when it needs it (`DamageTold`). Nothing
+If the disk loses or damages a file, the job must name the file in an error when it needs it (`DamageReported`). Nothing
 more can be asked of the job then. It must not continue with wrong output.
 
 A job may have several *lives*, one `Lab` each. A job that was stopped or cancelled, or whose driver died or was
@@ -63,7 +63,7 @@ class Violation(LabError):
         self.kind = kind
 
 
-class DamageTold(Exception):
+class DamageReported(Exception):
     """The job has reported a file that a fault damaged or removed, so the trial is over."""
 
 
@@ -97,9 +97,9 @@ class Safety:
             metadata, _ = read_metadata(lab.look.files.contents[f"{location}{METADATA}"], location)
             self._highest_id = metadata.checkpoint_id
 
-    def look(self, lab: Lab) -> None:
-        """Check, after each step, that a checkpoint completed by it can be restored. Raises Violation, and DamageTold
-        if the job has reported a damaged file.
+    def check(self, lab: Lab) -> None:
+        """Check, after each step, that a checkpoint completed by it can be restored. Raises Violation, and
+        DamageReported if the job has reported a damaged file.
         """
         for action in lab._done[self._seen :]:
             if isinstance(action, FileFault):
@@ -108,7 +108,7 @@ class Safety:
                 self.clean = False
         self._seen = lab.position
         if lab.position % VALIDATED_EVERY == 0:
-            self.look_closely(lab)
+            self.check_closely(lab)
         if self.damaged:
             self._look_for_tellers(lab)
         store = lab.look.master.checkpoints.store
@@ -123,7 +123,7 @@ class Safety:
         if store.latest.path not in there:
             raise Violation("restorable", f"checkpoint {self._latest_id} is complete without its _metadata")
 
-    def look_closely(self, lab: Lab) -> None:
+    def check_closely(self, lab: Lab) -> None:
         """Check what takes too long after each step: every machine's invariants, and the parallelism in the store."""
         lab.look.validate()
         master = lab.look.master
@@ -142,27 +142,27 @@ class Safety:
             elif record.kind in FAILED:
                 failures += 1
             for name in ERRORS:
-                told = IN_A_ROW.search(str(record.data.get(name, "")))
-                if told is not None and int(told[1]) > failures:
-                    raise Violation("tolerance", f"{failures} failed in a row when the job said: {told.string}")
+                reported = IN_A_ROW.search(str(record.data.get(name, "")))
+                if reported is not None and int(reported[1]) > failures:
+                    raise Violation("tolerance", f"{failures} failed in a row when the job said: {reported.string}")
 
     def _look_for_tellers(self, lab: Lab) -> None:
-        self.told(lab.error)
+        self.check_error(lab.error)
         records = lab.trace.since(self._records_seen)
         self._records_seen = len(lab.trace)
         for record in records:
             for name in ERRORS:
-                self.told(str(record.data.get(name, "")))
+                self.check_error(str(record.data.get(name, "")))
 
-    def told(self, error: str) -> None:
-        """Raise DamageTold if an error names a damaged file."""
+    def check_error(self, error: str) -> None:
+        """Raise DamageReported if an error names a damaged file."""
         for path in self.damaged if error else ():
             directory, _, name = path.rpartition("/")
             below, _, record = path.partition(STORE)
             record = record.partition("/")[2]  # without the leader's directory
             names = {path: "", f"{directory}'": name, f"{record} in {below}{STORE[:-1]}": ""}
             if any(one in error and other in error for one, other in names.items()):
-                raise DamageTold(error)
+                raise DamageReported(error)
 
     def run_in_peace(self, lab: Lab, step: Callable[[], object]) -> None:
         """Take steps without faults to the end of this life, in which a checkpoint must complete."""
@@ -243,10 +243,10 @@ class Safety:
         return self._newest_snapshot(lab) if lab.status == "CANCELED" else None
 
     def _newest_snapshot(self, lab: Lab) -> str | None:
-        """Return the newest snapshot. Raises DamageTold if its `_metadata` is damaged or missing."""
+        """Return the newest snapshot. Raises DamageReported if its `_metadata` is damaged or missing."""
         for path in self.damaged:
             if path.endswith(METADATA):
-                raise DamageTold(f"{path} is damaged, or gone")
+                raise DamageReported(f"{path} is damaged, or gone")
         return next(reversed(lab._world.edge.snapshots()), None)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kit.core.display import display
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.trace import Trace, TraceRecord
 from kit.hosts.lab.world.actions import Action
 from kit.run.run import run_of
@@ -22,7 +22,7 @@ class Step:
     """One step: its number, its action, and the `records` that it left in the trace."""
 
     number: int
-    action: Action | Word
+    action: Action | ProtocolMessage
     _trace: Trace
     _start: int
     _end: int

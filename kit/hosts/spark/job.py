@@ -49,7 +49,7 @@ from kit.core.protocol.events import (
     StartJob,
 )
 from kit.core.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.trace import Trace
 from kit.files.master_hooks import MasterHook
 from kit.files.missing_uids import warn_of_missing_uids
@@ -518,7 +518,7 @@ class SparkJob(Asking):
         """
         self._driver.dispose_savepoint(path_given("path", path))
 
-    def _ask(self, make: Callable[[int], Word], *, wait: bool) -> str | int:
+    def _ask(self, make: Callable[[int], ProtocolMessage], *, wait: bool) -> str | int:
         flag_given("wait", wait)
         self._check_started()
         with waiting(self._waited_for):

@@ -55,8 +55,8 @@ class JobLog:
         name = self._master.job.name
         match note:
             case CheckpointCompleted(checkpoint_id=number, size_bytes=size, duration_ms=took):
-                told = "job %s: checkpoint %s is complete: %s bytes, %s ms"
-                logger.info(told, name, number, f"{size:,}", f"{took:,}")
+                template = "job %s: checkpoint %s is complete: %s bytes, %s ms"
+                logger.info(template, name, number, f"{size:,}", f"{took:,}")
             case CheckpointAborted(checkpoint_id=number, reason=reason, task=task):
                 level = logging.INFO if reason in _WITH_THE_JOB else logging.WARNING
                 blamed = f" ({task})" if task else ""

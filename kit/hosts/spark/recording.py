@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.schedule import Handled, Schedule, facts_of
 from kit.core.trace.trace import Trace
 
@@ -42,7 +42,7 @@ class EventFile:
         """Write the job's id and its checkpoint directory. The driver does this before anything else."""
         self._write([job_id, checkpoints])
 
-    def add(self, event_id: str, at_ms: int, event: Word, cause: str) -> None:
+    def add(self, event_id: str, at_ms: int, event: ProtocolMessage, cause: str) -> None:
         """Write an event. Once this returns, the event survives even if the process is killed."""
         self._write([event_id, at_ms, type(event).__name__, cause, facts_of(event)])
 

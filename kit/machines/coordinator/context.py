@@ -11,7 +11,7 @@ from typing import Protocol
 from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.commands import CompleteRequest
 from kit.core.protocol.tasks import ExecutionState
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 
 
 class CoordinatorListeners(Protocol):
@@ -51,7 +51,7 @@ class CoordinatorContext(Protocol):
     def attempts(self) -> Attempts:
         """The attempts of the tasks that are deployed now."""
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command to the host, or a message to a task."""
 
     def answer_request(self, word: CompleteRequest) -> None:

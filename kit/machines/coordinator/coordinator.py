@@ -28,7 +28,7 @@ from kit.core.protocol.commands import CloseMasterHooks
 from kit.core.protocol.notes import RequestQueued
 from kit.core.protocol.properties import FULL_CHECKPOINT, CheckpointProperties
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.core.protocol.words import ProtocolError, Word, handler_in, handles
+from kit.core.protocol.words import ProtocolError, ProtocolMessage, handler_in, handles
 from kit.machines.coordinator.acknowledging import CheckpointAcknowledgement
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
 from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
@@ -133,7 +133,7 @@ class CheckpointCoordinator:
         """Return the coordinator and those of its parts that handle events."""
         return self, self.trigger, self.acknowledgement, self.completion, self.ledger
 
-    def handle(self, event: Word) -> None:
+    def handle(self, event: ProtocolMessage) -> None:
         """Handle an event that one of the parts knows."""
         handler = handler_in(self.parts(), event)
         if handler is None:

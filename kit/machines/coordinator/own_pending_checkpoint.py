@@ -18,7 +18,7 @@ from kit.machines.coordinator.completed.shared_state_registry import private_fil
 from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
 from kit.machines.coordinator.plan import CheckpointPlan
 from kit.stream.graph.execution_graph import ExecutionVertex
-from kit.stream.settings.parts import Factory, OwnPart, PartError, made
+from kit.stream.settings.parts import Factory, PartError, UserDefinedPart, made
 
 NAME = "pending_checkpoint"
 
@@ -50,7 +50,7 @@ class TaskAcknowledgements(Protocol):
         """Abort the checkpoint. Flink: `abort`."""
 
 
-class OwnAcknowledgements(OwnPart):
+class OwnAcknowledgements(UserDefinedPart):
     """The checks and messages of a user-defined record of acknowledgements."""
 
     RETURNS = {"acknowledge": (str,)}

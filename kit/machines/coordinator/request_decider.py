@@ -19,7 +19,7 @@ from typing import Protocol, runtime_checkable
 
 from kit.core.protocol.properties import CheckpointProperties
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.stream.settings.parts import Factory, OwnPart, made
+from kit.stream.settings.parts import Factory, UserDefinedPart, made
 
 DEFAULT_MAX_QUEUED_REQUESTS = 1000
 
@@ -84,7 +84,7 @@ class RequestDecider(Protocol):
         """Check the invariants; raises AssertionError."""
 
 
-class OwnRequestDecider(OwnPart):
+class OwnRequestDecider(UserDefinedPart):
     """The checks and messages of a user-defined decider."""
 
     RETURNS = {"add": (bool,), "choose": (CheckpointTriggerRequest, NoneType), "queue": (list,)}

@@ -74,10 +74,10 @@ def _refused(vertex: str, had: str, edge: JobEdge, state: VertexFinishedState) -
 def _state_of_vertex(vertex: AssignmentVertex, states: Mapping[str, OperatorState]) -> VertexFinishedState:
     found = {pair.label: _state_of_operator(pair, states) for pair in vertex.operators}
     if len(set(found.values())) > 1:
-        told = ", ".join(f"{label} {state.value}" for label, state in found.items())
+        listed = ", ".join(f"{label} {state.value}" for label, state in found.items())
         raise FinishedOperatorsError(
             f"Can not restore vertex {vertex.name} which contain mixed operator finished state.",
-            f"In the checkpoint its operators are: {told}. They are one task now, which cannot run in part: keep "
+            f"In the checkpoint its operators are: {listed}. They are one task now, which cannot run in part: keep "
             "those that had finished in a chain of their own.",
         )
     return next(iter(found.values()))

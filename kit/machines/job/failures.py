@@ -62,14 +62,14 @@ class Raised:
     @classmethod
     def of(cls, traceback: str, error: str = "") -> Raised:
         """Read a traceback; `error` replaces one that is missing."""
-        told = traceback.partition(_CAUSED)[0].rstrip() or error
-        frames = [Frame(found["file"], int(found["line"]), found["function"]) for found in _FRAME.finditer(told)]
+        text = traceback.partition(_CAUSED)[0].rstrip() or error
+        frames = [Frame(found["file"], int(found["line"]), found["function"]) for found in _FRAME.finditer(text)]
         places = [frame for frame in frames if not _is_foreign(frame.file)]
-        last = told.rpartition(_BEGINS)[2]
+        last = text.rpartition(_BEGINS)[2]
         headline = next((line for line in last.splitlines() if not line.startswith(" ")), "")
         return cls(
             headline.partition(":")[0],
-            told.rpartition("\n")[2],
+            text.rpartition("\n")[2],
             places[-1] if places else None,
             frames[-1] if frames else None,
         )

@@ -57,7 +57,7 @@ from kit.core.protocol.messages import (
 from kit.core.protocol.notes import AllTasksRunning
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, TaskRestore, task_name, vertex_of
-from kit.core.protocol.words import Machine, ProtocolError, Word, handles
+from kit.core.protocol.words import Machine, ProtocolError, ProtocolMessage, handles
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
 from kit.machines.coordinator.statistics import CheckpointStatsTracker
@@ -170,7 +170,7 @@ class JobMaster(Machine):
         """Return the JobMaster and, for the events that do not concern the job, the parts that handle them."""
         return self, self.failover, *self.checkpoints.parts()
 
-    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
+    def handle(self, event: ProtocolMessage, at: int, cause: str = "") -> list[ProtocolMessage]:
         """Handle one event, and then proceed as far as the phase allows."""
         super().handle(event, at, cause)
         before = None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from kit.core.protocol.commands import CancelTimer, CompleteRequest, ScheduleTimer
 from kit.core.protocol.events import RequestCheckpoint
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
 
 LAST_CHECKPOINT_TIMER = "last-checkpoint"
@@ -23,7 +23,7 @@ OWN_REQUEST = -1
 class LastCheckpoint:
     """The request for it, and its retries; the JobMaster decides if it is needed."""
 
-    def __init__(self, checkpoints: CheckpointCoordinator, emit: Callable[[Word], None]) -> None:
+    def __init__(self, checkpoints: CheckpointCoordinator, emit: Callable[[ProtocolMessage], None]) -> None:
         self._checkpoints, self._emit = checkpoints, emit
         self._retries = False
 

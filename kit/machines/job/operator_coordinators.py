@@ -25,7 +25,7 @@ from kit.core.protocol import outages
 from kit.core.protocol.messages import OperatorEventToCoordinator
 from kit.core.protocol.notes import CoordinatorNotified, CoordinatorReset, SubtaskReset
 from kit.core.protocol.tasks import split_task_name
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.job.subtask_gateway import GatedSubtask
 from kit.stream.graph.job_graph import ChainedOperator, JobGraph, JobVertex
@@ -50,7 +50,7 @@ class CoordinatorHost(Protocol):
     def discover_splits(self, operator_id: str, after_ms: int) -> None:
         """Have the host list an operator's splits after `after_ms`."""
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command."""
 
     def coordinator_failed(self, error: str, *, may_pass: bool) -> None:

@@ -34,7 +34,7 @@ from kit.core.protocol.commands import CancelTimer, ScheduleTimer, StopTasks
 from kit.core.protocol.events import TasksStopped
 from kit.core.protocol.notes import RegionsFailed
 from kit.core.protocol.tasks import ExecutionState
-from kit.core.protocol.words import Word, handles
+from kit.core.protocol.words import ProtocolMessage, handles
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.machines.job.task_table import TaskTable
 from kit.stream.graph.execution_graph import ExecutionGraph
@@ -60,7 +60,7 @@ class FailoverHost(Protocol):
     def epoch(self) -> int:
         """The number of deployments of the whole job."""
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command."""
 
     def tasks_stopped(self, tasks: Iterable[str]) -> None:

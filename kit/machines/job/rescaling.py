@@ -24,7 +24,7 @@ from typing import Protocol
 from kit.core.protocol.commands import CancelTimer, CompleteRequest, ScheduleTimer, StoreParallelism
 from kit.core.protocol.events import ParallelismStored, RequestRescale
 from kit.core.protocol.notes import JobRescaled, RescaleRefused, WaitingForSlots
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.machines.job.state_transition_manager import RescalePhase, StateTransitionManager
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
@@ -46,7 +46,7 @@ class RescalingJob(Protocol):
     def at(self) -> int:
         """The host's time of the event being handled, in ms."""
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command to the host."""
 
 
@@ -95,7 +95,7 @@ class Rescaling:
         """The host's time of the event being handled, in ms."""
         return self._host.at
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command to the host."""
         self._host.emit(word)
 

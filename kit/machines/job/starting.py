@@ -22,7 +22,7 @@ from kit.core.protocol import events
 from kit.core.protocol.commands import DiscardLaterOutput, EnumerateSplits, RecoverCheckpoints, ResolveSnapshot
 from kit.core.protocol.lineage import CoveredOutput, Lineage
 from kit.core.protocol.properties import LaterOutput
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
 from kit.machines.job.leftovers import remove_orphans
 from kit.machines.job.task_restores import assignment_vertices
@@ -46,7 +46,9 @@ STORE, SNAPSHOT, ORPHANS, OUTPUT = "store", "snapshot", "orphans", "output"
 class JobStart:
     """The part of the JobMaster that starts a job; `awaited` holds what has no answer yet."""
 
-    def __init__(self, graph: ExecutionGraph, checkpoints: CheckpointCoordinator, emit: Callable[[Word], None]) -> None:
+    def __init__(
+        self, graph: ExecutionGraph, checkpoints: CheckpointCoordinator, emit: Callable[[ProtocolMessage], None]
+    ) -> None:
         self._graph = graph
         self._checkpoints = checkpoints
         self._emit = emit

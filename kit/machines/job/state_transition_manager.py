@@ -24,7 +24,7 @@ from typing import ClassVar, Protocol
 from kit.core.protocol.commands import CancelTimer, ScheduleTimer
 from kit.core.protocol.notes import RescalePhaseChanged
 from kit.core.protocol.transitions import Transitions
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.stream.settings.job_settings import RescaleConfig
 
 COOLDOWN_TIMER = "rescale-cooldown"
@@ -78,7 +78,7 @@ class RescaleContext(Protocol):
     def at(self) -> int:
         """The host's time of the event being handled, in ms."""
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command to the host."""
 
     def has_desired_resources(self) -> bool:

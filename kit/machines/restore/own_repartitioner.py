@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from kit.core.state.handles import OperatorStreamStateHandle
 from kit.machines.restore.repartition import Handles, repartition_state
-from kit.stream.settings.parts import Factory, OwnPart, PartError, made
+from kit.stream.settings.parts import Factory, PartError, UserDefinedPart, made
 
 Repartition = Callable[[Sequence[Handles], int, int], Sequence[Handles]]
 
@@ -32,7 +32,7 @@ class OperatorStateRepartitioner(Protocol):
         """
 
 
-class OwnRepartitioner(OwnPart):
+class OwnRepartitioner(UserDefinedPart):
     """The checks and messages of a user-defined repartitioner."""
 
     RETURNS = {"repartition_state": (list, tuple)}

@@ -10,10 +10,10 @@ from kit.machines.task.barrier_handler import BarrierActions, CheckpointBarrierH
 from kit.machines.task.barrier_tracker import CheckpointBarrierTracker
 from kit.machines.task.single_barrier_handler import SingleCheckpointBarrierHandler
 from kit.stream.settings.job_settings import CheckpointConfig
-from kit.stream.settings.parts import Factory, OwnPart, made
+from kit.stream.settings.parts import Factory, UserDefinedPart, made
 
 
-class OwnBarrierHandler(OwnPart):
+class OwnBarrierHandler(UserDefinedPart):
     """A user-defined barrier handler. It triggers snapshots, but is not blamed for errors of operators in them."""
 
     BEYOND = frozenset({"kit.machines.task.chain"})

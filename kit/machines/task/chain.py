@@ -27,7 +27,7 @@ from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import OperatorEventToCoordinator
 from kit.core.protocol.notes import LateRows, LateRowsDropped, ListenerNotified
 from kit.core.protocol.snapshots import Effect, RestoredPart, SnapshotPart
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.errors import StateRestoreError
 from kit.core.state.file_names import state_file_name
 from kit.core.state.handles import KeyGroupRange
@@ -65,7 +65,7 @@ class ChainOwner(Protocol):
     def at(self) -> int:
         """The host's time in ms."""
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command."""
 
     def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:

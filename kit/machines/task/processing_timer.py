@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from kit.core.protocol.commands import ScheduleTimer
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.machines.task.chain import OperatorChain
 
 PROCESSING_TIME_TIMER = "processing-time"
@@ -23,7 +23,7 @@ class TimerOwner(Protocol):
     def at(self) -> int:
         """The host's time in ms."""
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command."""
 
 

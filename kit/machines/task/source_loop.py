@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 from kit.core.protocol.commands import AwaitRows, ReadSplit, ScheduleTimer
 from kit.core.protocol.events import RowsAvailable, SplitRead
 from kit.core.protocol.notes import SplitsPaused, SplitsResumed
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.stream.operators.sources.source_operator import Exhausted, ReadRequest, SourceOperator, WaitUntil
 
 SOURCE_TIMER = "source"
@@ -32,7 +32,7 @@ class SourceActions(Protocol):
     def event_id(self) -> str:
         """The id of the event being handled."""
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command."""
 
 

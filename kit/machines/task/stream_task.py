@@ -54,7 +54,7 @@ from kit.core.protocol.notes import AlignmentTimedOut, BarrierNote
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.snapshots import Effect, RestoredPart
 from kit.core.protocol.tasks import TRANSITIONS, ExecutionState, TaskStep
-from kit.core.protocol.words import Machine, ProtocolError, Word, handles
+from kit.core.protocol.words import Machine, ProtocolError, ProtocolMessage, handles
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
 from kit.core.state.operator_state import TaskStateSnapshot
 from kit.machines.channel.channel_state.channel_state_capture import create_capture
@@ -131,7 +131,7 @@ class StreamTask(Machine):
 
     # --- for the host ---------------------------------------------------------------------------------------------
 
-    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
+    def handle(self, event: ProtocolMessage, at: int, cause: str = "") -> list[ProtocolMessage]:
         """Handle one event; an error in the task's own code leads to the state FAILED instead of an exception."""
         self.activity.observe(at)
         try:
@@ -146,7 +146,7 @@ class StreamTask(Machine):
         head = self.chain.head
         return SourceLoop(head, self.chain.links[0].operator_id, self) if isinstance(head, SourceOperator) else None
 
-    def accepts(self, event: Word) -> bool:
+    def accepts(self, event: ProtocolMessage) -> bool:
         """Return False for messages to other attempts of this task, which are dropped."""
         return not isinstance(event, messages.TaskMessage) or event.attempt == self.attempt
 
@@ -255,10 +255,10 @@ class StreamTask(Machine):
         failure = self._close()
         if failure is not None:
             error.add_note(f"While the task was closed: {type(failure).__name__}: {failure}")
-        told = "".join(traceback.format_exception(error))
+        trace = "".join(traceback.format_exception(error))
         self._become(
             TaskStep.FAIL,
-            traceback=told,
+            traceback=trace,
             recoverable=recoverable and not _is_of_state(error),
             may_pass=may_pass or outages.may_pass(error),
         )

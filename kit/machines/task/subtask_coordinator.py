@@ -39,7 +39,7 @@ from kit.core.protocol.messages import (
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.snapshots import Effect
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.operator_state import EMPTY_SUBTASK_STATE, TaskStateSnapshot
 from kit.machines.channel.channel_state.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
 from kit.machines.task.chain import OperatorChain
@@ -104,7 +104,7 @@ class TaskActions(Protocol):
     def at(self) -> int:
         """The host's time in ms."""
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command."""
 
 

@@ -32,7 +32,7 @@ from kit.core.protocol.elements import (
     Watermark,
     WatermarkStatus,
 )
-from kit.core.protocol.words import ProtocolError, Word
+from kit.core.protocol.words import ProtocolError, ProtocolMessage
 from kit.core.state.rescale_mappings import InflightDataRescalingDescriptor
 from kit.machines.channel.channel_state.channel_state_capture import HeldCapture
 from kit.machines.channel.channel_state.channel_state_persister import InputStateWriter
@@ -63,7 +63,7 @@ class InputActions(Protocol):
     def event_id(self) -> str:
         """The id of the event being handled."""
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Give a command."""
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:

@@ -19,7 +19,7 @@ _CHECKED, _UNCHECKED = pc.TakeOptions(boundscheck=True), pc.TakeOptions(boundsch
 _INT32, _INT64 = pa.int32(), pa.int64()
 
 
-def picked(values: Rows, rows: npt.NDArray[np.int64] | npt.NDArray[np.int32], *, are_there: bool = False) -> Rows:
+def rows_at(values: Rows, rows: npt.NDArray[np.int64] | npt.NDArray[np.int32], *, are_there: bool = False) -> Rows:
     """Return the rows with these numbers, in their order. With `are_there`, the caller guarantees that they exist."""
     found: Rows = _TAKE.call([values, numbers_column(rows)], _UNCHECKED if are_there else _CHECKED)
     return found

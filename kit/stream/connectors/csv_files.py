@@ -223,10 +223,10 @@ def _csv_error(path: str, dialect: CsvDialect, message: str) -> str:
     if bad := _BAD_ROW.search(message):
         line, wanted, found, text = bad.groups()
         where = f"{path}, line {line}" if line else path
-        told = f"{where}: {found} values where the header has {wanted} columns: {shorten(repr(text))}"
+        problem = f"{where}: {found} values where the header has {wanted} columns: {shorten(repr(text))}"
         if not dialect.multiline and dialect.quote and dialect.quote in text:
-            told += "; if quoted values have line ends, read it with CsvSource(..., multiline=True)"
-        return told
+            problem += "; if quoted values have line ends, read it with CsvSource(..., multiline=True)"
+        return problem
     if not dialect.multiline and any(each in message for each in _OUT_OF_STEP):
         return (
             f"{path} cannot be read as CSV, probably because quoted values have line ends: if they do, read it with "

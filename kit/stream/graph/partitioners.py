@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from kit.core.state.key_groups import operator_indexes
 from kit.stream.backend.keys.key_hashing import key_groups
-from kit.stream.backend.picking import picked
+from kit.stream.backend.picking import rows_at
 
 
 class PartitionerKind(Enum):
@@ -115,7 +115,7 @@ class RebalancePartitioner:
         start, self.next = self.next, (self.next + rows) % n
         if rows <= 1 or n == 1:
             return [(start, batch)] if rows else []
-        parts = [((start + i) % n, picked(batch, np.arange(i, rows, n))) for i in range(min(n, rows))]
+        parts = [((start + i) % n, rows_at(batch, np.arange(i, rows, n))) for i in range(min(n, rows))]
         return sorted(parts, key=lambda part: part[0])
 
 
@@ -208,10 +208,10 @@ def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
         return [(first, batch)]
     if last - first == 1 or len(owners) >= _ROWS_AN_OWNER * (last - first + 1):
         rows_of = ((owner, np.flatnonzero(owners == owner)) for owner in range(first, last + 1))
-        return [(owner, picked(batch, rows, are_there=True)) for owner, rows in rows_of if len(rows)]
+        return [(owner, rows_at(batch, rows, are_there=True)) for owner, rows in rows_of if len(rows)]
     order = np.argsort(owners, kind="stable")  # a radix sort, since the numbers are small
     sorted_owners = owners.take(order)
-    sorted_batch = picked(batch, order, are_there=True)
+    sorted_batch = rows_at(batch, order, are_there=True)
     starts = np.searchsorted(sorted_owners, np.arange(first, last + 2)).tolist()
     bounds = zip(range(first, last + 1), starts, starts[1:])
     return [(owner, sorted_batch.slice(start, end - start)) for owner, start, end in bounds if end > start]
@@ -225,7 +225,7 @@ def _split_few(batch: pa.RecordBatch, owners: list[int]) -> Split:
     if last - first > 1:
         return split_by_owner(batch, np.array(owners, np.uint16))
     rows_of = [[row for row, owner in enumerate(owners) if owner == each] for each in (first, last)]
-    return [(first, picked(batch, np.array(rows_of[0]))), (last, picked(batch, np.array(rows_of[1])))]
+    return [(first, rows_at(batch, np.array(rows_of[0]))), (last, rows_at(batch, np.array(rows_of[1])))]
 
 
 def create_partitioner(

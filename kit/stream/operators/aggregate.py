@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.stream.backend.picking import picked
+from kit.stream.backend.picking import rows_at
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.backend.types.decimals import sortable
 from kit.stream.operators.aggregates import Aggregate, AggregateSet, FirstRows, aggregate_aspects, as_tuple
@@ -82,7 +82,7 @@ class KeyedAggregateOperator(Operator):
             if len(first) == len(slots):
                 self._emit(keys, slots)
             else:
-                self._emit(picked(keys, first), slots[first])
+                self._emit(rows_at(keys, first), slots[first])
 
     def finish(self) -> None:
         """Emit all totals by key, if `emit` is "final", and clear them.

@@ -18,8 +18,8 @@ _MOST_COLUMNS = 60
 
 def described_html(title: str, facts: Mapping[str, Any], columns: pa.Schema | None = None) -> str:
     """Return a title, the facts below it (except for None and empty ones), and the columns."""
-    told = [(name, str(fact)) for name, fact in facts.items() if fact not in (None, "", ())]
-    said = [Markup("<br/>") + (f"{name}: {fact}" if name else fact) for name, fact in told]
+    shown_facts = [(name, str(fact)) for name, fact in facts.items() if fact not in (None, "", ())]
+    said = [Markup("<br/>") + (f"{name}: {fact}" if name else fact) for name, fact in shown_facts]
     return element("div", element("b", title), *said) + (columns_html(columns) if columns is not None else "")
 
 

@@ -7,7 +7,8 @@
     swarm(range(100), job=env.job_graph().with_parts(Parts(barrier_handler=Mine)), faults=["kill"])
 
 Parts belong to the job's graph, so every host that runs the job uses them. Each is checked against its contract
-(`OwnPart`). An exception it raises, or a return value of the wrong type, becomes a `PartError` with the part's name.
+(`UserDefinedPart`). An exception it raises, or a return value of the wrong type, becomes a `PartError` with the part's
+name.
 
 All parts are parts of machines. They must use no clock, random number, thread or file, and must keep their state in
 their attributes. A function that closes over a part is not copied with it; a bound method is.
@@ -78,7 +79,7 @@ class Parts:
         return f"Parts({', '.join(f'{name}={_called(getattr(self, name))}' for name in self.names)})"
 
 
-class OwnPart:
+class UserDefinedPart:
     """A wrapper that checks a user-defined part against its contract, and names the part in errors.
 
     `RETURNS` has the types that its methods may return, where that matters. Exceptions from the modules `BEYOND`,
@@ -109,8 +110,10 @@ class OwnPart:
         except Exception as error:
             if self._is_beyond(error.__traceback__):
                 raise
-            told = f"{self._name} of your own, {_called(type(self._part))}: {type(error).__name__} in {what}: {error}"
-            raise PartError(told) from error
+            message = (
+                f"{self._name} of your own, {_called(type(self._part))}: {type(error).__name__} in {what}: {error}"
+            )
+            raise PartError(message) from error
 
     def _is_beyond(self, at: TracebackType | None) -> bool:
         while at is not None:
@@ -132,7 +135,7 @@ class OwnPart:
         return self._named("__repr__", lambda: repr(self._part))
 
 
-def made(name: str, make: Factory, contract: type[T], held: type[OwnPart], *given: Any, **named: Any) -> T:
+def made(name: str, make: Factory, contract: type[T], held: type[UserDefinedPart], *given: Any, **named: Any) -> T:
     """Create the user-defined part, checked against its contract. Raises PartError if it does not fit."""
     try:
         part = make(*given, **named)

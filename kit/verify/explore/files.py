@@ -14,7 +14,7 @@ from typing import Any
 from kit.core.protocol.commands import DiscardState, ReadSplit, ReadState, RemoveOrphans
 from kit.core.protocol.duties import Command
 from kit.core.protocol.events import SnapshotWritten
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.stores.stores import MemoryStore
@@ -31,7 +31,7 @@ EVERYWHERE = (DiscardState, RemoveOrphans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Everywhere(Word):
+class Everywhere(ProtocolMessage):
     """A command of the JobMaster for the disks of others, with the checkpoint ids that its store has allocated."""
 
     command: Command
@@ -74,7 +74,7 @@ class Disks:
         ids = self.edges[disk].store.ids()
         return self._words.number(Everywhere(command=self._words[number], first_id=ids.start, next_id=ids.stop))
 
-    def read(self, command: ReadSplit) -> Word | None:
+    def read(self, command: ReadSplit) -> ProtocolMessage | None:
         """Return the next rows of a source, which depend on no disk."""
         return self.edges[0].for_tasks.carry_out(command)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kit.core.protocol.events import ElementReceived, ProcessInput, SlotLost, TimerFired
-from kit.core.protocol.words import Machine, Word
+from kit.core.protocol.words import Machine, ProtocolMessage
 from kit.hosts.lab.world.copying import copy_of
 from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus
@@ -29,7 +29,7 @@ MOST_INPUTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DueTimer(Word):
+class DueTimer(ProtocolMessage):
     """A timer that is set, and when it is due: the event is its firing."""
 
     timer: str
@@ -37,14 +37,14 @@ class DueTimer(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrivals(Word):
+class Arrivals(ProtocolMessage):
     """Elements that arrive one after the other before the task has a turn."""
 
     events: tuple[ElementReceived, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Killed(Word):
+class Killed(ProtocolMessage):
     """A worker was killed: for the JobMaster its slot is lost, in whichever epoch it is."""
 
     slot: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import CommandFault, MessageFault, WorkerFault
@@ -31,7 +31,7 @@ class Move:
 
     step: Step
     machine: str
-    word: Word | None
+    word: ProtocolMessage | None
     text: str
     takes_turns: bool = False
 
@@ -77,7 +77,7 @@ _TEXTS = {
 }
 
 
-def _about(word: Word) -> str:
+def _about(word: ProtocolMessage) -> str:
     if isinstance(word, DueTimer):
         return word.timer
     if isinstance(word, Arrivals):

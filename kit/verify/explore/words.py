@@ -20,7 +20,7 @@ from kit.core.protocol.messages import (
     TaskStateChanged,
     TriggerTaskCheckpoint,
 )
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.verify.explore.digest import Digester
 from kit.verify.explore.tables import Interned
 
@@ -40,7 +40,7 @@ class Encoded:
         return self.data, self.where
 
 
-def plain(word: Word) -> Word:
+def plain(word: ProtocolMessage) -> ProtocolMessage:
     """Return the same word, without what makes equal ones differ."""
     if isinstance(word, AcknowledgeCheckpoint | ReportCheckpointMetrics):
         return replace(word, metrics=CheckpointMetrics())
@@ -70,10 +70,10 @@ class Words:
     def __init__(self, digester: Digester) -> None:
         self._digester = digester
         self._numbers: Interned[bytes] = Interned()
-        self._words: list[Word | None] = [None]
+        self._words: list[ProtocolMessage | None] = [None]
         self._numbers.number(b"")
 
-    def number(self, word: Word) -> int:
+    def number(self, word: ProtocolMessage) -> int:
         """Return the number of a word."""
         word = plain(word)
         number = self._numbers.number(self._digester.digest(word))

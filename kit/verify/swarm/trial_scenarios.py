@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kit.core.protocol.events import StartJob
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.scenarios.scenario_text import ScenarioText
 from kit.hosts.lab.scenarios.scenario_writing import happens_by_itself, line_of, packed, scenario_of
@@ -51,7 +51,7 @@ def lines_of(run: TrialRun) -> Iterator[str]:
     yield "check"
 
 
-def _of_life(actions: Sequence[Action | Word], chosen: set[int], *, to_its_end: bool) -> Iterator[str]:
+def _of_life(actions: Sequence[Action | ProtocolMessage], chosen: set[int], *, to_its_end: bool) -> Iterator[str]:
     """Yield the commands of one life; with `to_its_end`, the last steps that follow by themselves are left out."""
     keys: list[str] = []
     plain: list[str] = []

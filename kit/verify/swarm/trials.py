@@ -19,7 +19,7 @@ from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.fault import Drawn, Fault
 from kit.hosts.lab.faults.faults import FAULTS, MOST_ARGUMENTS, FailCommand, MissHeartbeat, ThawWorker
 from kit.hosts.lab.lab import Lab
-from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
+from kit.hosts.lab.safety import REFUSED, DamageReported, Safety, TriedJob, Violation
 from kit.hosts.lab.step import Step
 from kit.hosts.lab.world.actions import Action, LetTimePass, TakeTurn
 from kit.machines.job.status import JobStatus
@@ -97,7 +97,7 @@ class Trial:
         run = TrialRun(self)
         try:
             run.complete()
-        except DamageTold:
+        except DamageReported:
             run.happened["damage told"] += 1
         except Violation as violation:
             run.violation = violation
@@ -153,8 +153,8 @@ class TrialRun:
                 if not self.lab.ended:
                     self.thaw()
                     INTERVENTIONS[intervention.what].do(self, intervention.argument)
-                    self.safety.look(self.lab)
-                    self.safety.look_closely(self.lab)
+                    self.safety.check(self.lab)
+                    self.safety.check_closely(self.lab)
             else:
                 self.in_peace = True
                 self.thaw()
@@ -184,7 +184,7 @@ class TrialRun:
                 recover=recover,
             )
         except LabError as error:
-            self.safety.told(str(error))
+            self.safety.check_error(str(error))
             raise
         self.labs.append(lab)
         self.parallelisms.append(self.job.parallelism)
@@ -267,7 +267,7 @@ class TrialRun:
             return self._step()
         else:
             raise Violation("ends", f"nothing can happen any more, and the job has not ended: {lab!r}")
-        self.safety.look(lab)
+        self.safety.check(lab)
         return step
 
     def _chosen(self, agenda: Any) -> Action:

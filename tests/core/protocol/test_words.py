@@ -12,18 +12,18 @@ from kit.core.protocol import commands, events, messages
 from kit.core.protocol.notes import Note
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.tasks import TRANSITIONS, ExecutionState, split_task_name, task_name
-from kit.core.protocol.words import Machine, ProtocolError, Word, handles
+from kit.core.protocol.words import Machine, ProtocolError, ProtocolMessage, handles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ping(Word):
+class Ping(ProtocolMessage):
     """A word for tests."""
 
     number: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pong(Word):
+class Pong(ProtocolMessage):
     """Another one."""
 
 
@@ -42,7 +42,7 @@ class Player(Machine):
         for _ in range(event.number):
             self.emit(Ponged(at_ms=self.at))
 
-    def accepts(self, event: Word) -> bool:
+    def accepts(self, event: ProtocolMessage) -> bool:
         return not (isinstance(event, Ping) and event.number < 0)
 
 
@@ -98,17 +98,17 @@ def test_copies_share_words() -> None:
     assert copy.deepcopy(ping) is ping
 
 
-def words() -> list[type[Word]]:
+def words() -> list[type[ProtocolMessage]]:
     return [
         member
         for module in (commands, events, messages)
         for member in vars(module).values()
-        if isinstance(member, type) and issubclass(member, Word) and member.__module__ == module.__name__
+        if isinstance(member, type) and issubclass(member, ProtocolMessage) and member.__module__ == module.__name__
     ]
 
 
 @pytest.mark.parametrize("word", words(), ids=lambda word: word.__name__)
-def test_every_word_is_a_frozen_value_that_says_what_it_is(word: type[Word]) -> None:
+def test_every_word_is_a_frozen_value_that_says_what_it_is(word: type[ProtocolMessage]) -> None:
     assert word.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert (word.__doc__ or "").strip()
     assert "cause" not in word.__dataclass_fields__

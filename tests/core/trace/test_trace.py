@@ -21,7 +21,7 @@ from kit.core.protocol.loggable import loggable
 from kit.core.protocol.notes import Note
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
-from kit.core.protocol.words import Machine, Word, handles
+from kit.core.protocol.words import Machine, ProtocolMessage, handles
 from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.core.trace.trace import Trace, TraceRecord
 
@@ -56,17 +56,19 @@ class Relay(Machine):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.to_give: list[Word] = []
+        self.to_give: list[ProtocolMessage] = []
         self.known_cause = ""
 
     @handles(TimerFired, ProcessInput, ElementReceived, StateRead)
-    def _any(self, event: Word) -> None:
+    def _any(self, event: ProtocolMessage) -> None:
         self.cause = self.known_cause or self.cause
         for word in self.to_give:
             self.emit(word)
 
 
-def told(trace: Trace, machine: Relay, event: Word, *given: Word, at: int = 0, cause: str = "") -> list[TraceRecord]:
+def told(
+    trace: Trace, machine: Relay, event: ProtocolMessage, *given: ProtocolMessage, at: int = 0, cause: str = ""
+) -> list[TraceRecord]:
     machine.to_give = list(given)
     before = len(trace)
     trace.record(machine, event, machine.handle(event, at, cause))

@@ -13,7 +13,7 @@ from kit.core.protocol import messages
 from kit.core.protocol.commands import DiscoverSplits, StoreCheckpoint, WriteRows
 from kit.core.protocol.duties import Command, Duty
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.hosts.lab import Lab, LabError
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import (
@@ -317,7 +317,7 @@ def with_message(name: str) -> tuple[Lab, DeliverMessage]:
 
 
 @pytest.mark.parametrize("kind", MESSAGE_RULES, ids=lambda kind: kind.__name__)
-def test_what_a_rule_allows_harms_no_row(kind: type[Word]) -> None:
+def test_what_a_rule_allows_harms_no_row(kind: type[ProtocolMessage]) -> None:
     rule = MESSAGE_RULES[kind]
     if kind is messages.CancelTask:  # nobody says it: workers are ended whole
         return

@@ -16,7 +16,7 @@ from kit.core.protocol.duties import Command, Duty
 from kit.core.protocol.events import RequestCheckpoint, StartJob
 from kit.core.protocol.messages import DeployTask, NotifyCheckpointAborted
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.protocol.words import Machine, ProtocolError, Word
+from kit.core.protocol.words import Machine, ProtocolError, ProtocolMessage
 from kit.core.trace.trace import Trace
 from kit.files.storage import CheckpointStorage
 from kit.files.task_files import TaskFiles
@@ -67,11 +67,13 @@ class Whistle(Command):
     duty: ClassVar = "WHISTLE"
 
 
-def asks_for_more(monkeypatch: pytest.MonkeyPatch, machine: type[Machine], when: type[Word], *more: Word) -> None:
+def asks_for_more(
+    monkeypatch: pytest.MonkeyPatch, machine: type[Machine], when: type[ProtocolMessage], *more: ProtocolMessage
+) -> None:
     """Have machines ask for more when they have handled an event of this kind."""
     handle = machine.handle
 
-    def handled(self: Machine, event: Word, at: int, cause: str = "") -> list[Word]:
+    def handled(self: Machine, event: ProtocolMessage, at: int, cause: str = "") -> list[ProtocolMessage]:
         commands = handle(self, event, at, cause)
         return [*commands, *more] if isinstance(event, when) else commands
 
@@ -84,7 +86,12 @@ def asks_for_more(monkeypatch: pytest.MonkeyPatch, machine: type[Machine], when:
 )
 @pytest.mark.usefixtures("nothing_left")
 def test_a_command_that_nobody_knows_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, machine: type[Machine], when: type[Word], name: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Run,
+    machine: type[Machine],
+    when: type[ProtocolMessage],
+    name: str,
 ) -> None:
     asks_for_more(monkeypatch, machine, when, Whistle())
     with pytest.raises((ProtocolError, JobFailedError), match=f"{name} asked for Whistle, for which its host has no"):
@@ -160,7 +167,7 @@ def test_the_driver_tells_tasks_in_its_place_in_the_list(tmp_path: Path, monkeyp
             done.append(f"slot {slot}")
             return send(slot, message)
 
-        def handled(event: Word, at: int, cause: str = "") -> list[Word]:
+        def handled(event: ProtocolMessage, at: int, cause: str = "") -> list[ProtocolMessage]:
             if not isinstance(event, RequestCheckpoint):
                 return handle(event, at, cause)
             answer = CompleteRequest(request_id=event.request_id, path="there")

@@ -179,7 +179,7 @@ def test_waiting_is_back_pressure_when_an_output_is_full_and_idleness_when_not(m
         outputs.writable = writable
         of.by_task["a/0"].busy_s += busy_s
         clock[0] += 1.0
-        of.look()
+        of.sample()
     readings.take(0, of.reading())
     row = readings.to_pandas(["a"]).iloc[0]
     assert [row["busy_ms_per_s"], row["backpressured_ms_per_s"], row["idle_ms_per_s"]] == pytest.approx(

@@ -26,7 +26,7 @@ from kit.core.protocol.messages import (
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.snapshots import Effect, SnapshotPart
 from kit.core.protocol.tasks import ExecutionState
-from kit.core.protocol.words import Envelope, Word
+from kit.core.protocol.words import Envelope, ProtocolMessage
 from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
@@ -64,7 +64,7 @@ class Held:
     def submit(self, job: Callable[[], Any]) -> None:
         self.jobs.append(job)
 
-    def work(self, host: TaskHost) -> list[Word]:
+    def work(self, host: TaskHost) -> list[ProtocolMessage]:
         """Carry out the work, pass the answers to the host, and return those that reach a machine."""
         jobs, self.jobs = self.jobs, []
         done = [work for job in jobs if (work := job()) is not None]

@@ -29,7 +29,7 @@ from kit.core.protocol.messages import (
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import TaskRestore
-from kit.core.protocol.words import Envelope, Word
+from kit.core.protocol.words import Envelope, ProtocolMessage
 from kit.core.state.handles import (
     ByteStreamStateHandle,
     InputChannelInfo,
@@ -92,7 +92,7 @@ class UnalignedSlot:
         """Record every turn of the task from now on, and let it take `each_ms`."""
         handle = task.handle
 
-        def slow(event: Word, at: int, cause: str) -> list[Word]:
+        def slow(event: ProtocolMessage, at: int, cause: str) -> list[ProtocolMessage]:
             if isinstance(event, ProcessInput):
                 turns.append(task.name)
                 self.at_ms += each_ms
@@ -167,7 +167,7 @@ def test_a_checkpoint_that_is_aborted_before_its_file_is_written_leaves_none(slo
 def test_a_checkpoint_that_is_aborted_while_its_file_is_written_leaves_none(slot: UnalignedSlot) -> None:
     carry_out = slot.files.carry_out
 
-    def interrupted(command: Command, sync_ms: int = 0) -> Word | None:
+    def interrupted(command: Command, sync_ms: int = 0) -> ProtocolMessage | None:
         answer = carry_out(command, sync_ms)
         if isinstance(answer, ChannelStateFileWritten):
             assert slot.on_disk == [answer.file_name]

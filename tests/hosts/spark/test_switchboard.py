@@ -34,7 +34,7 @@ class Bench:
         ours.setblocking(False)
         board: Any = SimpleNamespace(
             settings=SETTINGS,
-            awake=SimpleNamespace(look=lambda: self.now_s),
+            awake=SimpleNamespace(read=lambda: self.now_s),
             buffer=memoryview(bytearray(1 << 16)),
             is_here=True,
             ask=lambda call: None,
@@ -55,7 +55,7 @@ class Bench:
         if takes:
             self.other.recv(PIECE)
         self.line.ready(2)
-        self.line.look(self.now_s, self.now_s)
+        self.line.check_peer(self.now_s, self.now_s)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from kit.core.protocol.elements import Buffer, DataElement
 from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten, OutputDataDecided, SubmitChannelState
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.snapshots import RestoredPart
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.handles import InputChannelInfo, ResultSubpartitionInfo, StateObject
 from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.memory_output import MemoryOutput
@@ -94,7 +94,7 @@ class Slot:
             self.hear(self.asked.pop(0))
         return self
 
-    def hear(self, *events: Word) -> Self:
+    def hear(self, *events: ProtocolMessage) -> Self:
         """Let the slot's machine handle events; writers receive the answers, and files stay pending."""
         for event in events:
             for command in self.state.handle(event, 0):
@@ -102,7 +102,7 @@ class Slot:
             self.state.validate()
         return self
 
-    def _carry_out(self, command: Word) -> None:
+    def _carry_out(self, command: ProtocolMessage) -> None:
         if isinstance(command, CancelChannelStateFile):
             self.cancelled.append(command.file_name)
             self.jobs = [waiting for waiting in self.jobs if not command.stops(waiting)]
@@ -121,7 +121,7 @@ class Slot:
             self.hear(self.answer_to(self.jobs.pop(0))).run()
         return self
 
-    def answer_to(self, job: WriteChannelStateFile) -> Word:
+    def answer_to(self, job: WriteChannelStateFile) -> ProtocolMessage:
         """Write a file, and return the host's answer."""
         answer = self.files.carry_out(job)
         assert answer is not None
@@ -243,7 +243,9 @@ def await_out(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState:
     return submit(WriteOutputFutureRequest(task=task, checkpoint_id=checkpoint_id, info=OUT, start_seq=0))
 
 
-def decided(*elements: DataElement, checkpoint_id: int = 1, task: str = TASK, error: Exception | None = None) -> Word:
+def decided(
+    *elements: DataElement, checkpoint_id: int = 1, task: str = TASK, error: Exception | None = None
+) -> ProtocolMessage:
     """Return the message with the output that an `await_out` waits for, or why there is none."""
     buffers = () if error else elements or (buffer(1),)
     return OutputDataDecided(task=task, checkpoint_id=checkpoint_id, info=OUT, buffers=buffers, error=error)
@@ -259,6 +261,6 @@ def complete_out(checkpoint_id: int = 1, task: str = TASK) -> SubmitChannelState
     return submit(CompleteOutputRequest(task=task, checkpoint_id=checkpoint_id))
 
 
-def complete(*tasks: str, checkpoint_id: int = 1) -> list[Word]:
+def complete(*tasks: str, checkpoint_id: int = 1) -> list[ProtocolMessage]:
     """Return the requests that end input and output of these tasks, or of one."""
     return [end(checkpoint_id, task) for task in tasks or (TASK,) for end in (complete_in, complete_out)]

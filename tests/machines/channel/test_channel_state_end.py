@@ -9,7 +9,7 @@ import pytest
 
 from kit.core.protocol.messages import ChannelStateFailed
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from tests.machines.channel.channel_state import (
     TASK,
     Slot,
@@ -26,7 +26,7 @@ from tests.machines.channel.channel_state import (
     write_out,
 )
 
-LATE: list[Callable[[], Word]] = [write_out, complete_in, abort, partial(abort, priority=True)]
+LATE: list[Callable[[], ProtocolMessage]] = [write_out, complete_in, abort, partial(abort, priority=True)]
 
 
 def told(failed: ChannelStateFailed) -> tuple[str, int, str, bool]:
@@ -42,7 +42,7 @@ def told(failed: ChannelStateFailed) -> tuple[str, int, str, bool]:
     "ChannelStateWriteRequestExecutorImplTest.testCloseAfterSubmitPriority",
 )
 @pytest.mark.parametrize("late", LATE)
-def test_nothing_can_be_submitted_after_the_end(late: Callable[[], Word]) -> None:
+def test_nothing_can_be_submitted_after_the_end(late: Callable[[], ProtocolMessage]) -> None:
     slot = Slot().hear(start(), write_in(), release())
     assert [told(event) for _, event in slot.failures] == [(TASK, 1, "RuntimeError: all subtasks have left", True)]
     slot.hear(late())
@@ -53,7 +53,7 @@ def test_nothing_can_be_submitted_after_the_end(late: Callable[[], Word]) -> Non
 
 
 @pytest.mark.parametrize("end", [release, complete_in])
-def test_what_comes_after_the_end_is_not_kept(end: Callable[[], Word]) -> None:
+def test_what_comes_after_the_end_is_not_kept(end: Callable[[], ProtocolMessage]) -> None:
     slot = Slot().hear(end())
     data, is_held = watched(1)
     slot.hear(write_in(data.pop()))
@@ -121,7 +121,7 @@ def test_one_that_leaves_while_its_data_is_awaited_still_counts_until_it_is_know
     "ChannelStateWriteRequestExecutorImplTest.testSubmitPriorityFailure",
 )
 @pytest.mark.parametrize("late", LATE)
-def test_a_request_is_cancelled_when_an_error_had_ended_it_all(late: Callable[[], Word]) -> None:
+def test_a_request_is_cancelled_when_an_error_had_ended_it_all(late: Callable[[], ProtocolMessage]) -> None:
     slot = Slot().hear(complete_in())
     (_, ended), *_ = slot.failures
     assert ended.error.startswith("CompleteInputRequest(a/0, chk-1) came, but")

@@ -12,7 +12,7 @@ from kit.core.protocol.loggable import loggable
 from kit.core.protocol.messages import SubmitChannelState
 from kit.core.protocol.outages import may_pass
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.machines.channel.channel_state.channel_state_requests import ChannelStateWriteRequest
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
 from tests.machines.channel.channel_state import (
@@ -38,7 +38,7 @@ SUBSUMED = CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED
 SHARED = CheckpointFailureReason.CHANNEL_STATE_SHARED_STREAM_EXCEPTION
 ASYNC = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
 
-Make = Callable[[], Word]
+Make = Callable[[], ProtocolMessage]
 
 
 def reason(slot: Slot, task: str = TASK) -> CheckpointFailureReason:
@@ -101,7 +101,7 @@ def test_each_start_is_answered_once() -> None:
 
 
 @pytest.mark.parametrize("late", [complete_in, complete_out, write_in, write_out])
-def test_a_checkpoint_that_has_failed_ignores_what_is_illegal(late: Callable[..., Word]) -> None:
+def test_a_checkpoint_that_has_failed_ignores_what_is_illegal(late: Callable[..., ProtocolMessage]) -> None:
     slot = Slot("a/0", "b/0").hear(start(), await_out(), decided(error=ValueError("no")))
     slot.hear(late(), late(), late(task="b/0"))
     assert [event.error for _, event in slot.failures] == ["no"]
@@ -128,7 +128,7 @@ def test_only_who_registered_may_submit(priority: bool) -> None:
 )
 @pytest.mark.parametrize("write", [write_in, write_out])
 @pytest.mark.parametrize("over", ["failed", "refused"])
-def test_a_write_to_a_checkpoint_that_is_over_holds_no_buffer(write: Callable[..., Word], over: str) -> None:
+def test_a_write_to_a_checkpoint_that_is_over_holds_no_buffer(write: Callable[..., ProtocolMessage], over: str) -> None:
     slot = Slot().hear(start())
     slot.hear(*([abort()] if over == "refused" else [await_out(), decided(error=ValueError("no"))]))
     assert reason(slot) is ASYNC
@@ -185,7 +185,7 @@ def test_a_newer_checkpoint_ends_the_older_one(other: str) -> None:
 @pytest.mark.parametrize("other", ["a/0", "b/0"])
 @pytest.mark.parametrize("newer", [abort, start])
 def test_a_checkpoint_older_than_an_aborted_one_or_a_started_one_does_not_start(
-    other: str, newer: Callable[[int, str], Word]
+    other: str, newer: Callable[[int, str], ProtocolMessage]
 ) -> None:
     slot = Slot("a/0", "b/0").hear(newer(2, "a/0"), start(1, other))
     assert (slot.errors()[other].checkpoint_id, reason(slot, other)) == (1, SUBSUMED)

@@ -18,7 +18,7 @@ from kit.core.protocol.messages import (
 )
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, split_task_name
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.handles import FileStateHandle, KeyGroupRange, KeyGroupsStateHandle
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
@@ -33,7 +33,7 @@ from kit.stream.settings.job_settings import CheckpointConfig, JobSettings
 from tests.answers import favourable
 
 JOB = "0" * 32
-W = TypeVar("W", bound=Word)
+W = TypeVar("W", bound=ProtocolMessage)
 
 
 def graph(
@@ -133,10 +133,10 @@ class Harness:
         self.epoch = 1
         self.next_id = 1
         self.states = {task.task: ExecutionState.RUNNING for task in self.graph.tasks}
-        self.emitted: list[Word] = []
+        self.emitted: list[ProtocolMessage] = []
         self.calls: list[tuple[Any, ...]] = []
         self.timers: dict[str, int] = {}
-        self.cleaning: list[Word] = []
+        self.cleaning: list[ProtocolMessage] = []
         """What is being deleted; `cleans` says whether the host ever comes to it."""
         self.cleans = True
         ids = [operator_id(name) for name in coordinators]
@@ -158,7 +158,7 @@ class Harness:
     def attempts(self) -> Attempts:
         return Attempts(self.epoch)
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         self.emitted.append(word)
         if isinstance(word, commands.ScheduleTimer):
             self.timers[word.timer] = word.due_ms
@@ -239,7 +239,7 @@ class Harness:
 
     # --- what goes in ---------------------------------------------------------------------------------------------
 
-    def give(self, event: Word) -> None:
+    def give(self, event: ProtocolMessage) -> None:
         """Let the coordinator handle an event, and validate it afterwards; pending deletions are done first."""
         while self.cleans and self.cleaning:
             self.coordinator.handle(self.cleaning.pop(0))
@@ -276,7 +276,7 @@ class Harness:
         self.give(events.RequestStop(request_id=self._requests, target="savepoints", drain=drain))
         return self._requests
 
-    def answer(self, kind: type[Word]) -> bool:
+    def answer(self, kind: type[ProtocolMessage]) -> bool:
         """Answer all commands of this kind favourably; return False if there are none."""
         found = self.take(kind)
         for command in found:

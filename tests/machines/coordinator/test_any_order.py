@@ -14,7 +14,7 @@ from kit.core.protocol.messages import NotifyCheckpointAborted, NotifyCheckpoint
 from kit.core.protocol.notes import CheckpointCompleted
 from kit.core.protocol.reasons import CheckpointFailureReason as Reason
 from kit.core.protocol.tasks import ExecutionState
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.operator_state import TaskStateSnapshot
 from tests.answers import refusal
 from tests.machines.coordinator.harness import Harness, graph, keyed_state, operator_id
@@ -55,7 +55,7 @@ class AnyOrder(RuleBasedStateMachine):
             hooks=["news", "mail", "audit"],
             coordinators=["sums", "source"],
         )
-        self.open: list[Word] = []
+        self.open: list[ProtocolMessage] = []
         self.asked: set[int] = set()
         self.answered: list[int] = []
         self.files: set[str] = set()

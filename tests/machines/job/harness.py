@@ -25,7 +25,7 @@ from kit.core.protocol.messages import (
 )
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus
@@ -44,7 +44,7 @@ from tests.machines.coordinator.harness import JOB, graph, operator_id
 
 COVERED = Lineage("run").covered_at(1).encode()
 """The output that the snapshots of these tests cover."""
-W = TypeVar("W", bound=Word)
+W = TypeVar("W", bound=ProtocolMessage)
 STATE = b"\x07\x0b\x03\x05"
 OPERATORS = {operator_id("source"): "source", operator_id("source", 1): "source", operator_id("sums"): "sums"}
 """The vertex of each operator."""
@@ -197,7 +197,7 @@ class JobHarness:
         self.master = JobMaster(job, hooks)
         self.at = 1_000
         self.next_id = 1
-        self.emitted: list[Word] = []
+        self.emitted: list[ProtocolMessage] = []
         self.timers: dict[str, int] = {}
         self._requests = 0
 
@@ -218,7 +218,7 @@ class JobHarness:
 
     # --- what comes out and goes in ---------------------------------------------------------------------------------
 
-    def give(self, event: Word) -> list[Word]:
+    def give(self, event: ProtocolMessage) -> list[ProtocolMessage]:
         """Let the JobMaster handle an event, and validate it afterwards."""
         given = self.master.handle(event, self.at)
         self.master.validate()
@@ -257,7 +257,7 @@ class JobHarness:
         """Take the answers to requests: the error, or the path."""
         return {word.request_id: word.error or str(word.path) for word in self.take(commands.CompleteRequest)}
 
-    def answer(self, *kinds: type[Word]) -> bool:
+    def answer(self, *kinds: type[ProtocolMessage]) -> bool:
         """Answer every command of these kinds favourably; return False if there are none."""
         wanted = tuple(word for word in self.emitted if isinstance(word, kinds))
         self.emitted = [word for word in self.emitted if not isinstance(word, kinds)]
@@ -274,7 +274,7 @@ class JobHarness:
         if answer is not None:
             self.give(answer)
 
-    def answer_all(self, *, but: Iterable[type[Word]] = ()) -> None:
+    def answer_all(self, *, but: Iterable[type[ProtocolMessage]] = ()) -> None:
         """Answer all commands, and those that the answers lead to."""
         kinds = tuple(kind for kind in ANSWERED if kind not in tuple(but))
         while self.answer(*kinds):
@@ -425,7 +425,7 @@ class JobHarness:
         return [(word.task, word.payload) for word in self.take(OperatorEventToTask)]
 
 
-ANSWERED: tuple[type[Word], ...] = (
+ANSWERED: tuple[type[ProtocolMessage], ...] = (
     commands.AllocateCheckpointId,
     commands.StopTasks,
     commands.InitializeLocation,

@@ -25,7 +25,7 @@ from kit.core.protocol.messages import (
 from kit.core.protocol.notes import CheckpointCompleted
 from kit.core.protocol.properties import RetentionPolicy
 from kit.core.protocol.tasks import ExecutionState
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.machines.job.status import PHASES, JobStatus
 from kit.stream.settings.job_settings import FixedDelay
 from tests.answers import refusal
@@ -76,7 +76,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.completed: list[int] = []
         self.savepoints: set[int] = set()
         self.has_workers = False
-        self.open: list[Word] = []
+        self.open: list[ProtocolMessage] = []
         self.asked: set[int] = set()
         self.answered: list[int] = []
         self.confirmed: set[int] = set()

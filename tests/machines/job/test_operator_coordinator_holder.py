@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.protocol.notes import CoordinatorNotified, CoordinatorReset
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.machines.job.operator_coordinators import OperatorCoordinatorHolder, OperatorCoordinators
 from kit.machines.job.subtask_gateway import GatedSubtask
 from kit.stream.graph.job_graph import ChainedOperator
@@ -39,7 +39,7 @@ class Host:
     def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
         self.failed_snapshots[checkpoint_id] = error
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         assert isinstance(word, CoordinatorReset | CoordinatorNotified)
         assert word.operator == "reads"
         outcome = word.outcome if isinstance(word, CoordinatorNotified) else None
@@ -423,7 +423,7 @@ class SeveralHost(Host):
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
         self.backlogs.append((operator_id, is_processing))
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         """Take any note."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.core.protocol.commands import CancelTimer, ScheduleTimer
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.machines.job.state_transition_manager import RescalePhase, StateTransitionManager
 from kit.stream.settings.job_settings import RescaleConfig
 
@@ -23,7 +23,7 @@ class Deployment:
         settings = RescaleConfig(cooldown_ms=COOLDOWN_MS, stabilization_ms=STABILIZATION_MS)
         self.manager = StateTransitionManager(self, settings, max_delay_ms)
 
-    def emit(self, word: Word) -> None:
+    def emit(self, word: ProtocolMessage) -> None:
         if isinstance(word, ScheduleTimer):
             self.timers[word.timer] = word.due_ms
         elif isinstance(word, CancelTimer):

@@ -36,7 +36,7 @@ from kit.core.protocol.messages import (
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.properties import SavepointFormatType, SavepointType, SnapshotType
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.task_files import TaskFiles
@@ -47,7 +47,7 @@ from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.operators.aggregates import count, sum_
 from kit.stream.settings.job_settings import CheckpointConfig
 
-W = TypeVar("W", bound=Word)
+W = TypeVar("W", bound=ProtocolMessage)
 
 LOCATION = "/checkpoints/chk"
 ROW = {"k": "a", "n": 1}
@@ -106,7 +106,7 @@ class TaskHarness:
         self.machine = StreamTask(self.graph, task, attempt)
         self.attempt = attempt
         self.at = 1_000
-        self.emitted: list[Word] = []
+        self.emitted: list[ProtocolMessage] = []
         job = self.graph.job_graph
         self.output = MemoryOutput()
         self.memory = MemoryFiles()
@@ -118,14 +118,14 @@ class TaskHarness:
 
     # --- what goes in ---------------------------------------------------------------------------------------------
 
-    def give(self, event: Word) -> list[Word]:
+    def give(self, event: ProtocolMessage) -> list[ProtocolMessage]:
         """Let the task handle an event; it must be sound afterwards."""
         commands = self.machine.handle(event, self.at)
         self.machine.validate()
         self.emitted += commands
         return commands
 
-    def to_task(self, message: type[W], **fields: Any) -> list[Word]:
+    def to_task(self, message: type[W], **fields: Any) -> list[ProtocolMessage]:
         """Return a message from the JobMaster."""
         return self.give(message(**{"task": self.machine.name, "attempt": self.attempt, **fields}))
 
@@ -226,7 +226,7 @@ class TaskHarness:
         assert answer is not None
         self.give(answer)
 
-    def carry_out(self, kind: type[Word]) -> None:
+    def carry_out(self, kind: type[ProtocolMessage]) -> None:
         """Carry the commands of this kind out, and give the answers."""
         for command in self.take(kind):
             answer = self.files.carry_out(command)

@@ -24,7 +24,7 @@ from kit.core.protocol.messages import SlotMessage, SubmitChannelState
 from kit.core.protocol.options import AlignmentType
 from kit.core.protocol.snapshots import RestoredPart
 from kit.core.protocol.tasks import TaskRestore
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.operator_state import OperatorSubtaskState
 from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.storage import CheckpointStorage
@@ -92,7 +92,7 @@ class SlotHarness(TaskHarness):
 
     # --- the slot -------------------------------------------------------------------------------------------------
 
-    def give(self, event: Word) -> list[Word]:
+    def give(self, event: ProtocolMessage) -> list[ProtocolMessage]:
         """Let the task handle an event, and its slot do what it then can."""
         commands = super().give(event)
         for command in self.take(SlotMessage):
@@ -101,7 +101,7 @@ class SlotHarness(TaskHarness):
             self.tell_slot(command)
         return commands
 
-    def tell_slot(self, event: Word) -> None:
+    def tell_slot(self, event: ProtocolMessage) -> None:
         """Let the slot carry out what it can; files wait for `write_channel_state`."""
         for command in self.slot.handle(event, self.at):
             if isinstance(command, CancelChannelStateFile):

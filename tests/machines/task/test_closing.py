@@ -27,7 +27,7 @@ from kit.core.protocol.messages import (
 )
 from kit.core.protocol.snapshots import SnapshotPart
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.operator_state import TaskStateSnapshot
 from kit.machines.task.processing_timer import PROCESSING_TIME_TIMER
 from kit.stream.api.environment import StreamEnvironment
@@ -311,7 +311,7 @@ TEXT = "no space left on device (/checkpoints/chk-7)"
     ],
     ids=lambda failure: type(failure).__name__,
 )
-def test_what_fails_beside_the_task_fails_it_with_its_text(failure: Word) -> None:
+def test_what_fails_beside_the_task_fails_it_with_its_text(failure: ProtocolMessage) -> None:
     task = TaskHarness(fan_in(1), "rows/0")
     task.give(failure)
     (report,) = [word for word in task.take(TaskStateChanged) if word.state is ExecutionState.FAILED]

@@ -25,7 +25,7 @@ from kit.core.protocol.elements import (
 from kit.core.protocol.events import ProcessInput, StateReadFailed, TimerFired
 from kit.core.protocol.messages import CancelTask, DeployTask, InitializationMetrics, TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.core.state.rescale_mappings import (
     GateOrPartitionRescalingDescriptor,
@@ -155,7 +155,9 @@ def test_a_task_reports_what_its_restore_read_and_how_long_each_part_took(
         (CancelTask(task="sums/0", attempt=1), ExecutionState.CANCELING),
     ],
 )
-def test_a_task_that_never_runs_reports_how_long_it_tried(tmp_path: Path, end: Word, state: ExecutionState) -> None:
+def test_a_task_that_never_runs_reports_how_long_it_tried(
+    tmp_path: Path, end: ProtocolMessage, state: ExecutionState
+) -> None:
     task = SlotHarness(unaligned_job(), tmp_path, restore=TaskRestore(1, TaskStateSnapshot({})))
     task.at += 7
     task.give(end)

@@ -102,9 +102,9 @@ class Fault(Action):
         """Inject the fault, and record it."""
         if self.recorded:
             world.faults_told += 1
-            told = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
-            checkpoint_id = told.pop("checkpoint_id", None)
-            data = {"text": self.text} | told
+            arguments = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+            checkpoint_id = arguments.pop("checkpoint_id", None)
+            data = {"text": self.text} | arguments
             number, kind = f"{LAB}#{world.faults_told}", type(self).__name__
             cause = self.befalls(world)
             world.trace.extend([TraceRecord(number, cause, world.at_ms, LAB, FAULT, kind, checkpoint_id, data)])
@@ -136,8 +136,8 @@ class Fault(Action):
     @property
     def literal(self) -> str:
         """The fault as a Python expression: `KillWorker(worker=1)`."""
-        told = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self))
-        return f"{type(self).__name__}({told})"
+        arguments = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self))
+        return f"{type(self).__name__}({arguments})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,8 +146,8 @@ class PlainFault(Fault):
 
     @property
     def code(self) -> str:
-        told = ", ".join(repr(getattr(self, each.name)) for each in fields(self))
-        return f"lab.faults.{self.name()}({told})"
+        arguments = ", ".join(repr(getattr(self, each.name)) for each in fields(self))
+        return f"lab.faults.{self.name()}({arguments})"
 
 
 def not_asked(world: World, command: str, number: int) -> str | None:

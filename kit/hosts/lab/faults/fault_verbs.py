@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.by_words import meant
 from kit.hosts.lab.choices import Choices
@@ -129,7 +129,7 @@ class TakesSteps(Protocol):
     @property
     def _world(self) -> World: ...
 
-    def _do(self, action: Action | Word) -> Step: ...
+    def _do(self, action: Action | ProtocolMessage) -> Step: ...
 
 
 class Faults:

@@ -24,7 +24,7 @@ from kit.core.protocol.commands import ReadSplit, StopEpoch, StopTasks
 from kit.core.protocol.duties import Failure
 from kit.core.protocol.events import OperatorEventLost, SlotsChanged
 from kit.core.protocol.messages import NotifyCheckpointComplete, OperatorEventToTask
-from kit.core.protocol.words import Envelope, Word
+from kit.core.protocol.words import Envelope, ProtocolMessage
 from kit.core.state.file_names import parts_of
 from kit.hosts.lab.errors import LabError, enumerated, whole_number
 from kit.hosts.lab.faults.fault import Drawn, Explored, Fault, PlainFault, not_asked, not_there
@@ -72,7 +72,7 @@ class MessageFault(Fault):
                 yield cls(*named(message.word), sender, receiver, place, *more)
 
     @classmethod
-    def variants(cls, world: World, message: Word) -> Sequence[tuple[Any, ...]]:
+    def variants(cls, world: World, message: ProtocolMessage) -> Sequence[tuple[Any, ...]]:
         """Return the values of the fields that the subclass adds, for each fault of this message."""
         return [()]
 
@@ -82,7 +82,7 @@ class MessageFault(Fault):
             return f"no {self.message} is in flight there from {self.sender} to {self.receiver}"
         return self.refusal_of(world, meant.word)
 
-    def refusal_of(self, world: World, message: Word) -> str | None:
+    def refusal_of(self, world: World, message: ProtocolMessage) -> str | None:
         """Return why this may not happen to a message in flight, or None if it may."""
         raise NotImplementedError
 
@@ -120,7 +120,7 @@ class DropMessage(MessageFault):
     )
     drawn: ClassVar = Drawn("lose", "a message is lost ({})", 2, choose=_lost)
 
-    def refusal_of(self, world: World, message: Word) -> str | None:
+    def refusal_of(self, world: World, message: ProtocolMessage) -> str | None:
         rule = MESSAGE_RULES[type(message)]
         if not rule.lost:
             return f"{self.message} cannot be lost: {rule.why_not_lost}"
@@ -132,10 +132,10 @@ class DropMessage(MessageFault):
         """Drop the message. Like a cluster's, the host notices only the loss of an operator event."""
         lost, cause = world.agenda.take_message(self.sender, self.receiver, self.place)
         if isinstance(lost, OperatorEventToTask):
-            told = OperatorEventLost(
+            note = OperatorEventLost(
                 task=lost.task, attempt=lost.attempt, operator_id=lost.operator_id, error="it was lost in the lab"
             )
-            world.deliver(world.master, told, cause)
+            world.deliver(world.master, note, cause)
 
     def happen_again(self, world: World) -> None:
         world.agenda.take_message(self.sender, self.receiver, self.place)
@@ -158,7 +158,7 @@ class DuplicateMessage(MessageFault):
     explored: ClassVar = Explored("repeat", "an acknowledgement arrives twice")
     drawn: ClassVar = Drawn("duplicate", "a message comes twice ({})")
 
-    def refusal_of(self, world: World, message: Word) -> str | None:
+    def refusal_of(self, world: World, message: ProtocolMessage) -> str | None:
         rule = MESSAGE_RULES[type(message)]
         return None if rule.doubled else f"{self.message} cannot be doubled: {rule.why_not_doubled}"
 
@@ -183,7 +183,7 @@ class DelayMessage(MessageFault):
     drawn: ClassVar = Drawn("delay", "a message is held back ({})", choose=_delayed)
 
     @classmethod
-    def variants(cls, world: World, message: Word) -> Sequence[tuple[Any, ...]]:
+    def variants(cls, world: World, message: ProtocolMessage) -> Sequence[tuple[Any, ...]]:
         return [(world.at_ms + DELAY_MS,)]
 
     def adjusted(self, world: World, *, by_ms: int | None = None, until_ms: int | None = None) -> Fault:
@@ -191,7 +191,7 @@ class DelayMessage(MessageFault):
             until_ms = world.at_ms + by_ms
         return self if until_ms is None else replace(self, until_ms=until_ms)
 
-    def refusal_of(self, world: World, message: Word) -> str | None:
+    def refusal_of(self, world: World, message: ProtocolMessage) -> str | None:
         return f"it is {world.at_ms} ms already" if self.until_ms <= world.at_ms else None
 
     def happen(self, world: World) -> None:
@@ -213,7 +213,7 @@ class ForgeMessage(MessageFault):
     example: ClassVar = 'lab.faults.forge("ack of sums/1", task="stranger/0")'
 
     @classmethod
-    def variants(cls, world: World, message: Word) -> Sequence[tuple[Any, ...]]:
+    def variants(cls, world: World, message: ProtocolMessage) -> Sequence[tuple[Any, ...]]:
         """Return the usual forgeries of a report."""
         return [(claims,) for claims in USUAL] if isinstance(message, REPORTS) else []
 
@@ -233,7 +233,7 @@ class ForgeMessage(MessageFault):
         claims = claims_of(job=job, task=task, attempt=attempt, checkpoint=checkpoint)
         return replace(self, claims=claims) if claims else self
 
-    def refusal_of(self, world: World, message: Word) -> str | None:
+    def refusal_of(self, world: World, message: ProtocolMessage) -> str | None:
         if not isinstance(message, REPORTS):
             return f"{self.message} cannot be forged: only what a task reports on a checkpoint can"
         return why_not_forged(self.claims)

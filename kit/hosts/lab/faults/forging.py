@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from kit.core.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.stream_handles import FileStateHandle, RelativeFileStateHandle
 
 REPORTS = (AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics)
@@ -46,7 +46,7 @@ def why_not(claims: str) -> str | None:
     return None
 
 
-def forged(report: Word, claims: str, copied: Callable[[str], str]) -> Word:
+def forged(report: ProtocolMessage, claims: str, copied: Callable[[str], str]) -> ProtocolMessage:
     """Return the report with these claims.
 
     It refers to copies of the files, which `copied` makes. A report of another job keeps the originals, which the

@@ -46,7 +46,7 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.messages import CancelTask, OutputDataDecided, SlotMessage, SubmitChannelState
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.protocol.words import Envelope, Machine, ProtocolError, Word
+from kit.core.protocol.words import Envelope, Machine, ProtocolError, ProtocolMessage
 from kit.core.trace.schedule import FAILURES, FROM_OUTSIDE, Handled
 from kit.core.trace.trace import Trace, TraceRecord, keeps_record
 from kit.files.master_hooks import MasterHook
@@ -110,7 +110,7 @@ class _InHand:
     """An event that a machine will receive at its recorded time, and the command that it answers."""
 
     machine: str
-    word: Word
+    word: ProtocolMessage
     command: Command | None = None
 
 
@@ -287,8 +287,8 @@ class FollowingWorld(World):
         """Inject a recorded fault again: its effect on files and pending work. Its effect on machines is recorded."""
         (record,) = self.recording.records[event.id]
         kind = FAULTS[event.kind]
-        told = {**record.data, "checkpoint_id": record.checkpoint_id}
-        fault = kind(**{each.name: told[each.name] for each in fields(kind)})
+        facts = {**record.data, "checkpoint_id": record.checkpoint_id}
+        fault = kind(**{each.name: facts[each.name] for each in fields(kind)})
         self.faults_told += 1
         self.trace.extend([record])
         again = next((self._AGAIN[each] for each in kind.__mro__ if each in self._AGAIN), FollowingWorld._break_again)
@@ -511,7 +511,7 @@ def _next_process(world: FollowingWorld, processes: dict[str, deque[Handled]]) -
     raise LabError(f"the lab cannot continue as recorded: the cause of the next event is missing, {waiting}")
 
 
-def _as_recorded(answer: Word, recorded: Handled) -> Word:
+def _as_recorded(answer: ProtocolMessage, recorded: Handled) -> ProtocolMessage:
     """Return the lab's answer with the host's measurements, or the recorded error if the host had an error instead."""
     if type(answer).__name__ == recorded.kind:
         return answer if recorded.kind in _FAILURES else replace(answer, **recorded.facts)

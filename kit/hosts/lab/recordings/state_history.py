@@ -116,7 +116,7 @@ def why_value(lab: Any, evidence: Evidence, key: Any, state: str | None, about: 
     (place,) = found
     now = place.read(world)
     changes = list(history(lab, place))
-    facts = [_told(evidence, place, change) for change in changes[::-1][:MOST]]
+    facts = [_fact_of(evidence, place, change) for change in changes[::-1][:MOST]]
     if len(changes) > MOST:
         facts.append(Fact(f"{len(changes) - MOST} earlier turns changed it before"))
     facts.append(_first(evidence, place, changes[0].before if changes else now))
@@ -124,7 +124,7 @@ def why_value(lab: Any, evidence: Evidence, key: Any, state: str | None, about: 
     return Why(f"Why is the {place} what it is?", fact(f"the {place} {what}", *facts))
 
 
-def _told(evidence: Evidence, place: Place, change: Change) -> Fact:
+def _fact_of(evidence: Evidence, place: Place, change: Change) -> Fact:
     before = "nothing" if change.before is None else change.before
     after = "nothing" if change.after is None else change.after
     if change.element is None:

@@ -104,7 +104,7 @@ class Scenario(Showing):
 
     def _next(self) -> BlockRun:
         block = self.text.blocks[len(self.block_runs)]
-        lab, told = self.lab, []
+        lab, lines = self.lab, []
         begin = self._shown
         if block.prose:
             self._notes[-1].append((begin, block.prose))
@@ -113,16 +113,16 @@ class Scenario(Showing):
                 level = carry_out(self._scene, command.text)
             except LabError as error:
                 raise ScenarioError(f"{self._where}:{command.line}: {error}") from error
-            told += self._told(level, lab)
+            lines += self._outcome_of(level, lab)
             lab = self.lab
-        told = [line for line in told if line != ROWS_ONLY] or told[:1]
+        lines = [line for line in lines if line != ROWS_ONLY] or lines[:1]
         title = f"{self.text.title}: {len(self.block_runs) + 1} of {len(self.text.blocks)}"
         until = Run(self.trace[: self._shown], run_of(self.lab).known)
-        block_run = BlockRun(block, tuple(told) or (NOTHING,), begin, self._shown, until, title)
+        block_run = BlockRun(block, tuple(lines) or (NOTHING,), begin, self._shown, until, title)
         self.block_runs.append(block_run)
         return block_run
 
-    def _told(self, level: int, before: Lab) -> list[str]:
+    def _outcome_of(self, level: int, before: Lab) -> list[str]:
         """Return the outcome of the last command: its records, and the output of `show`."""
         if self.lab is not before:
             self._shown = 0
@@ -146,8 +146,8 @@ class Scenario(Showing):
     @property
     def differences(self) -> str:
         """Return the differences between the actual and the expected outcomes, as a diff; "" if there are none."""
-        told, came = str(self.text).splitlines(), str(self.as_run).splitlines()
-        return "\n".join(unified_diff(told, came, self._where, "as run", lineterm=""))
+        expected, actual = str(self.text).splitlines(), str(self.as_run).splitlines()
+        return "\n".join(unified_diff(expected, actual, self._where, "as run", lineterm=""))
 
     def __repr__(self) -> str:
         count = f"{len(self.block_runs)} of {len(self.text.blocks)} blocks run"

@@ -32,7 +32,7 @@ from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
 from kit.hosts.lab.jobs.ready_jobs import ReadyHook, job_of, random_job, ready_job, settings_of
 from kit.hosts.lab.jobs.user_jobs import UserJob
 from kit.hosts.lab.lab import Lab
-from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
+from kit.hosts.lab.safety import REFUSED, DamageReported, Safety, TriedJob, Violation
 from kit.hosts.lab.scenarios.scenario_outcome import in_one_line
 from kit.hosts.lab.scenarios.scenario_views import file_path, requested, show, snapshot_path
 from kit.hosts.lab.scenarios.scenario_writing import fault_of
@@ -111,7 +111,7 @@ class Scene:
     def come_to_the_end(self) -> str | None:
         """Run the job to its end; return where the next one starts. If the driver was replaced, the next one continues.
 
-        Raises Violation and DamageTold.
+        Raises Violation and DamageReported.
         """
         self.safety.run_in_peace(self.lab, self.watched_step)
         while self.lab._world.agenda:
@@ -128,13 +128,13 @@ class Scene:
         return self.lab.look.master.status is JobStatus.SUSPENDED
 
     def watched_step(self) -> None:
-        """Take the next step; thaw frozen workers if nothing else can happen. Raises Violation and DamageTold."""
+        """Take the next step; thaw frozen workers if nothing else can happen. Raises Violation and DamageReported."""
         action = self.next_action()
         frozen = sorted(self.lab._world.frozen)
         if action is None and not frozen:
             raise Violation("ends", f"nothing can happen any more, and the job has not ended: {self.lab!r}")
         self.lab.step(ThawWorker(frozen[0]) if action is None else action)
-        self.safety.look(self.lab)
+        self.safety.check(self.lab)
 
     def check_output(self) -> None:
         """Compare the output with the expected output. Raises Violation."""
@@ -294,7 +294,7 @@ def _follow(scene: Scene, keys: str) -> None:
         action = next((each for each in scene.lab.enabled() if each.key == key), None)
         if action is not None:
             scene.lab.step(action)
-            scene.safety.look(scene.lab)
+            scene.safety.check(scene.lab)
 
 
 def _go_on(scene: Scene, settings: str | None) -> None:
@@ -309,7 +309,7 @@ def _begin_at(scene: Scene, path: str) -> None:
     try:
         scene.begin(restore_path=path)
     except LabError as error:
-        scene.safety.told(str(error))
+        scene.safety.check_error(str(error))
         raise
 
 
@@ -531,9 +531,9 @@ def _do_verb(scene: Scene, verb: Verb, line: re.Match[str]) -> None:
     try:
         named = line.groupdict()
         verb.do(scene, **named) if named else verb.do(scene, *line.groups())
-    except DamageTold as told:
+    except DamageReported as reported:
         scene.is_over = True
-        scene.said.append(in_one_line(f"the damage is told: {told}", LONGEST_WHY))
+        scene.said.append(in_one_line(f"the damage is told: {reported}", LONGEST_WHY))
     except AssertionError as error:
         raise Violation("invariant", str(error)) from error
 

@@ -125,7 +125,7 @@ def _what(kind: str, record: TraceRecord, whence: str, facts: str) -> str:
 
 
 def _facts(record: TraceRecord, ends: Ends) -> str:
-    told = []
+    facts = []
     for name in FACTS:
         value = record.data.get(name)
         if (
@@ -144,12 +144,12 @@ def _facts(record: TraceRecord, ends: Ends) -> str:
         if name in ("last_subsumed_id", "latest_completed_id") and value == -1:
             continue
         if name in ("slot", "epoch"):
-            told.append(f"{name} {value}")
+            facts.append(f"{name} {value}")
         else:
-            told.append(_TOLD.get(name, _plain)(value, ends))
+            facts.append(_TOLD.get(name, _plain)(value, ends))
     if record.data.get("end_of_data"):
-        told.append("end of data")
-    return "; ".join(told)
+        facts.append("end of data")
+    return "; ".join(facts)
 
 
 def _plain(value: Any, ends: Ends) -> str:

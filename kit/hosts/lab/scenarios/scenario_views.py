@@ -13,7 +13,7 @@ import pandas as pd
 
 from kit.core.metadata import hook_states
 from kit.core.protocol.events import StateRead
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.operator_handles import OperatorStateMode
 from kit.core.state.operator_state import OperatorSubtaskState
 from kit.hosts.lab.errors import LabError
@@ -130,7 +130,9 @@ def requests(lab: Lab) -> Iterator[str]:
 
 def requested(lab: Lab) -> list[tuple[int, str]]:
     """Return the user's requests: number and kind."""
-    asked = (action for action in lab.past.actions if isinstance(action, Word) and hasattr(action, "request_id"))
+    asked = (
+        action for action in lab.past.actions if isinstance(action, ProtocolMessage) and hasattr(action, "request_id")
+    )
     return [(action.request_id, type(action).__name__) for action in asked]
 
 
@@ -182,16 +184,16 @@ def state(lab: Lab, name: str) -> Iterator[str]:
             yield f"{operator.name or names.get(operator.operator_id, operator.label)}: all finished"
             continue
         for subtask, held in sorted(operator.subtask_states.items()):
-            told = "; ".join(_told(held))
-            if told:
-                yield f"{operator.label}/{subtask}: {told}"
+            contents = "; ".join(_contents(held))
+            if contents:
+                yield f"{operator.label}/{subtask}: {contents}"
         if operator.coordinator_state is not None:
             yield f"{operator.label}: the state of its coordinator"
     for hook in hook_states(metadata.master_states):
         yield f"hook {hook.name}: version {hook.version}"
 
 
-def _told(held: OperatorSubtaskState) -> Iterator[str]:
+def _contents(held: OperatorSubtaskState) -> Iterator[str]:
     if held.finished:
         yield "finished"
     for keyed in held.managed_keyed_state:
@@ -239,11 +241,11 @@ def channels(lab: Lab) -> Iterator[str]:
     ends = {stage.epoch: stage.ends() for stage in lab.look.stages}[moment.epoch]
     for number, channel in sorted(moment.channels.items()):
         places = {"at the sender": channel.queued, "on the wire": channel.wire, "arrived": channel.arrived}
-        told = [f"{place} {', '.join(map(_item, items))}" for place, items in places.items() if items]
+        lines = [f"{place} {', '.join(map(_item, items))}" for place, items in places.items() if items]
         if channel.blocked:
-            told.append("blocked")
-        if told:
-            yield f"{ends[number][0]} -> {ends[number][1]}: {'; '.join(told)}"
+            lines.append("blocked")
+        if lines:
+            yield f"{ends[number][0]} -> {ends[number][1]}: {'; '.join(lines)}"
 
 
 def _item(item: Item) -> str:

@@ -21,7 +21,7 @@ from kit.core.protocol.events import (
     RequestStop,
     StartJob,
 )
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import FAULTS
@@ -38,7 +38,7 @@ def scenario_of(lines: Iterable[str], name: str, job: str, title: str, question:
     return ScenarioText(name, {"title": title, "question": question, "job": job}, tuple(_blocks(list(lines))))
 
 
-def scenario_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
+def scenario_lines(actions: Sequence[Action | ProtocolMessage]) -> Iterator[str]:
     """Yield the actions as commands of a scenario. Raises LabError if the run did not start from scratch."""
     keys: list[str] = []
     for action in actions:
@@ -57,7 +57,7 @@ def scenario_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
     yield from packed("do", keys)
 
 
-def happens_by_itself(action: Action | Word) -> TypeGuard[Action]:
+def happens_by_itself(action: Action | ProtocolMessage) -> TypeGuard[Action]:
     """Return True for an action that is written by its key: no fault, wait or deletion."""
     return isinstance(action, Action) and not isinstance(action, Fault | LetTimePass | DisposeSavepoint)
 
@@ -88,7 +88,7 @@ def fault_of(text: str) -> Fault:
         raise LabError(f"{text!r} is no fault; there are {', '.join(FAULTS)}, each with its fields") from error
 
 
-def line_of(action: Action | Word) -> str:
+def line_of(action: Action | ProtocolMessage) -> str:
     """Return the command of a fault, a wait or a user's request. Raises LabError for an action without one."""
     if isinstance(action, LetTimePass):
         return f"wait until {action.until_ms} ms"

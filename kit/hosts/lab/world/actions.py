@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from kit.core.protocol.elements import Element
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 
 
 class Group(Enum):
@@ -81,7 +81,7 @@ class Action:
         return f"<{self.text}>"
 
 
-def named(word: Word) -> tuple[str, int | None]:
+def named(word: ProtocolMessage) -> tuple[str, int | None]:
     """Return how actions name a message or a command: its type, and its checkpoint."""
     return type(word).__name__, getattr(word, "checkpoint_id", None)
 

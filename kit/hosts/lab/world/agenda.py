@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
 
-from kit.core.protocol.words import Envelope, Word
+from kit.core.protocol.words import Envelope, ProtocolMessage
 from kit.hosts.lab.world.actions import (
     Action,
     CarryOut,
@@ -300,7 +300,7 @@ class Agenda:
         self._awaited.pop(number, None)
         return self._io.pop(number)
 
-    def cancel_io(self, is_meant: Callable[[str, Word], bool]) -> None:
+    def cancel_io(self, is_meant: Callable[[str, ProtocolMessage], bool]) -> None:
         """Cancel pending work that meets the condition."""
         for number in [number for number, entry in self._io.items() if is_meant(entry[0], entry[1].word)]:
             self.take_io(number)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from kit.core.protocol.elements import Element
 from kit.core.protocol.messages import CheckpointMetrics, InitializationMetrics
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.handles import InputChannelInfo, KeyGroupRange, ResultSubpartitionInfo
 from kit.machines.coordinator.statistics import SubtaskStats, TaskInitialization
 
@@ -46,7 +46,7 @@ VALUES: tuple[type, ...] = (
     *COLUMNS,
     Enum,
     BaseException,
-    Word,
+    ProtocolMessage,
     *get_args(Element),
     SubtaskStats,
     TaskInitialization,

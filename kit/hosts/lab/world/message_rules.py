@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kit.core.protocol import messages
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class MessageRule:
 _WITH_ITS_WORKER = "nothing would notice; on a cluster it is lost with its worker, so kill that"
 _ONCE = "a connection never doubles it, and nothing would notice"
 
-MESSAGE_RULES: dict[type[Word], MessageRule] = {
+MESSAGE_RULES: dict[type[ProtocolMessage], MessageRule] = {
     messages.DeployTask: MessageRule(why_not_lost=_WITH_ITS_WORKER, why_not_doubled=_ONCE),
     messages.TriggerTaskCheckpoint: MessageRule(
         lost="the source never begins, and the checkpoint expires",

@@ -51,7 +51,7 @@ from kit.core.protocol.messages import (
     TaskMessage,
 )
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.protocol.words import Envelope, Machine, Word
+from kit.core.protocol.words import Envelope, Machine, ProtocolMessage
 from kit.core.trace.trace import Trace
 from kit.hosts.lab.world.actions import (
     Action,
@@ -106,7 +106,7 @@ class World:
         self.agenda = Agenda()
         self.slots: dict[str, SlotChannelState] = {}
         """The channel state machines of the slots, where there may be unaligned checkpoints."""
-        self._handed: deque[tuple[Machine, Word, str]] = deque()
+        self._handed: deque[tuple[Machine, ProtocolMessage, str]] = deque()
         """What is handed to a machine at once, as soon as the commands before it are carried out."""
         self._handling = False
         self.check_every = 1
@@ -163,7 +163,7 @@ class World:
         """Find the sources with new rows, from outside the lab, for tasks that wait for some."""
         self.agenda.look_for_awaited(self._has_rows)
 
-    def _has_rows(self, machine: str, command: Word) -> bool:
+    def _has_rows(self, machine: str, command: ProtocolMessage) -> bool:
         assert isinstance(command, AwaitRows)
         answer = self.edge.for_tasks.carry_out(command)
         return isinstance(answer, RowsAvailable) and bool(answer.split_ids)
@@ -218,7 +218,7 @@ class World:
     }
     """The function of each type of action that happens by itself."""
 
-    def deliver(self, machine: Machine, event: Word, cause: str = "") -> None:
+    def deliver(self, machine: Machine, event: ProtocolMessage, cause: str = "") -> None:
         """Let a machine handle an event, check it, record it, and carry out its commands in order; then do the same for
         events that machines received at once meanwhile.
         """
@@ -234,7 +234,7 @@ class World:
             self._handed.clear()
             self._handling = False
 
-    def _handle(self, machine: Machine, event: Word, cause: str) -> None:
+    def _handle(self, machine: Machine, event: ProtocolMessage, cause: str) -> None:
         commands = machine.handle(event, self.time_of(machine) if self.turned_ms else self.at_ms, cause)
         if isinstance(machine, StreamTask):
             self.agenda.set_turn(machine.name, machine.available)
@@ -419,7 +419,7 @@ class World:
         Duty.SHOW_STATUS: _show_status,
     }
     """The function for each duty; both hosts have such a table."""
-    CARRY_OUT: dict[type[Word], Callable[[Any, Machine, Any, str], None]]
+    CARRY_OUT: dict[type[ProtocolMessage], Callable[[Any, Machine, Any, str], None]]
     """The same by command."""
 
     # --- what faults do (`kit.hosts.lab.faults.faults`) -----------------------------------------------------------
@@ -439,7 +439,7 @@ class World:
         """Return True if the checkpoint that completed last, or is under way, is the job's last one."""
         return self.master.stopping.is_under_way or self.master.checkpoints.ledger.took_last_checkpoint
 
-    def doomed_read(self, machine: Machine, command: ReadSplit) -> Word | None:
+    def doomed_read(self, machine: Machine, command: ReadSplit) -> ProtocolMessage | None:
         """Return the answer to a read that was made to fail; None for any other."""
         failure = self.doomed_reads.pop(machine.name, None)
         return None if failure is None else command.failed(failure_of(ReadSplit, failure).raised())

@@ -33,7 +33,7 @@ from kit.core.protocol.duties import Command, Duty, by_command, refused
 from kit.core.protocol.events import ClusterStopped, EpochEnded, StartJob, TimerFired
 from kit.core.protocol.notes import AllTasksRunning, CheckpointCompleted, Note
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.protocol.words import Envelope, Word
+from kit.core.protocol.words import Envelope, ProtocolMessage
 from kit.core.trace.trace import Trace, TraceRecord
 from kit.files.disposal import dispose
 from kit.files.job_files import JobFiles
@@ -163,11 +163,11 @@ class JobDriver:
                 "own, or start it with recover=True to take the run over from that driver"
             )
 
-    def tell(self, event: Word) -> None:
+    def tell(self, event: ProtocolMessage) -> None:
         """Pass an event to the JobMaster."""
         self.inbox.put(Asked(lambda number: event, None))
 
-    def ask(self, make: Callable[[int], Word]) -> Future[CompleteRequest]:
+    def ask(self, make: Callable[[int], ProtocolMessage]) -> Future[CompleteRequest]:
         """Pass a request to the JobMaster, made with a number that the driver assigns; the answer comes later."""
         answer: Future[CompleteRequest] = Future()
         self.inbox.put(Asked(make, answer))
@@ -269,7 +269,7 @@ class JobDriver:
             "can still be read"
         )
 
-    def handle(self, event: Word, cause: str = "") -> None:
+    def handle(self, event: ProtocolMessage, cause: str = "") -> None:
         """Have the JobMaster handle an event, and carry out the resulting commands."""
         if isinstance(event, StartJob) and event.recover:
             self._log.takes_over()
@@ -284,9 +284,9 @@ class JobDriver:
             if carry_out is None:
                 raise refused(self.master, command)
             if carry_out is not JobDriver._tell_task:
-                self.slots.send_told()
+                self.slots.send_queued()
             carry_out(self, command, f"{event_id}.{number}")
-        self.slots.send_told()
+        self.slots.send_queued()
 
     # --- incoming items --------------------------------------------------------------------------------------------
 

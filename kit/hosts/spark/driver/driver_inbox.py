@@ -7,14 +7,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from kit.core.protocol.commands import CompleteRequest
-from kit.core.protocol.words import Word
+from kit.core.protocol.words import ProtocolMessage
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The answer to a command, or the event of a host's timer; `cause` is the command's id."""
 
-    event: Word
+    event: ProtocolMessage
     cause: str
 
 
@@ -22,7 +22,7 @@ class Answered:
 class Asked:
     """A user's request: `make` creates the event from the number of the request."""
 
-    make: Callable[[int], Word]
+    make: Callable[[int], ProtocolMessage]
     answer: Future[CompleteRequest] | None
 
 

@@ -75,5 +75,5 @@ class DriverSettings:
 
     def control_server(self, secret: bytes, inbox: queue.SimpleQueue[Any]) -> ControlServer:
         """Open the server that slots dial, in epoch 1."""
-        host, port, told = self.host, self.port, self.advertised_host
-        return ControlServer(secret, 1, inbox, host=host, port=port, advertised_host=told, settings=self.wire)
+        host, port, advertised = self.host, self.port, self.advertised_host
+        return ControlServer(secret, 1, inbox, host=host, port=port, advertised_host=advertised, settings=self.wire)

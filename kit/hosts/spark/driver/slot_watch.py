@@ -26,15 +26,17 @@ class SlotWatch:
         self.always = reactive
         """True if slots are counted while the job runs."""
         self.reactive = reactive
-        self._told: int | None = None
+        self._reported: int | None = None
 
     def news(self, least: int, *, deployed: bool) -> SlotsChanged | None:
         """Return the event for the JobMaster, if any, of a job that needs `least` slots and may be deployed on them."""
         slots = self.count()
-        is_news = self.reactive or (not deployed and (self._told is not None or (slots is not None and slots < least)))
-        if slots is None or slots == self._told or not is_news:
+        is_news = self.reactive or (
+            not deployed and (self._reported is not None or (slots is not None and slots < least))
+        )
+        if slots is None or slots == self._reported or not is_news:
             return None
-        self._told = slots
+        self._reported = slots
         return SlotsChanged(slots=slots)
 
     def again_ms(self, *, deployed: bool) -> int | None:
@@ -46,7 +48,7 @@ class SlotWatch:
     def deployed(self) -> None:
         """Note that an epoch begins: without `reactive`, the number of slots is irrelevant until it is over."""
         if not self.reactive:
-            self._told = None
+            self._reported = None
 
     def __repr__(self) -> str:
-        return f"SlotWatch({self._told})"
+        return f"SlotWatch({self._reported})"

@@ -22,7 +22,7 @@ from kit.core.protocol.commands import StartEpoch, StopEpoch
 from kit.core.protocol.events import EpochEnded, OperatorEventLost, SlotLost
 from kit.core.protocol.messages import JobMessage, OperatorEventToTask, TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState, split_task_name
-from kit.core.protocol.words import Envelope, ProtocolError, Word
+from kit.core.protocol.words import Envelope, ProtocolError, ProtocolMessage
 from kit.core.trace.trace import Trace, TraceRecord
 from kit.hosts.spark.driver.driver_inbox import Answered
 from kit.hosts.spark.driver.driver_settings import DriverSettings
@@ -31,7 +31,7 @@ from kit.hosts.spark.driver.epoch import Epoch, GangEnded, Launch
 from kit.hosts.spark.slot.meters import MeterReadings
 from kit.hosts.spark.slot.slot import CONNECTED, DELIVER, PEER_LOST, TROUBLE, SlotTicket
 from kit.hosts.spark.slot.working_slot import METERS, SAID
-from kit.hosts.spark.wire.addresses import connect_message, told_addresses
+from kit.hosts.spark.wire.addresses import addresses_by_receiver, connect_message
 from kit.hosts.spark.wire.auth import new_secret
 from kit.hosts.spark.wire.codec import CodecError, pack_words, unpack_words
 from kit.hosts.spark.wire.control import SlotJoined, SlotLeft, SlotMessage
@@ -59,7 +59,7 @@ class Driver(Protocol):
     def now(self) -> int:
         """Return the time of the driver's clock, in ms."""
 
-    def handle(self, event: Word, cause: str = "") -> None:
+    def handle(self, event: ProtocolMessage, cause: str = "") -> None:
         """Have the JobMaster handle an event, and carry out the resulting commands."""
 
     def extend_trace(self, records: Sequence[TraceRecord]) -> None:
@@ -93,7 +93,7 @@ class Slots:
         """The number of rows that the sources have read, by epoch and slot."""
         self.traceback = ""
         """The traceback of the last task or slot that failed in this epoch."""
-        self._told: dict[int, list[Envelope]] = {}
+        self._queued: dict[int, list[Envelope]] = {}
         """The messages for tasks that the current event has led to, by slot, until the next command of another kind."""
 
     def __repr__(self) -> str:
@@ -166,7 +166,7 @@ class Slots:
         with self._driver.lock:
             epoch.joined[item.slot] = item.hello
         if len(epoch.joined) == epoch.slots:
-            for slots, addresses in told_addresses(epoch.graph, epoch.endpoints()):
+            for slots, addresses in addresses_by_receiver(epoch.graph, epoch.endpoints()):
                 self.server.broadcast(connect_message(addresses), slots)
 
     def _connected(self, epoch: Epoch, slot: int, message: ControlMessage) -> None:
@@ -252,14 +252,14 @@ class Slots:
     # --- messages to slots ----------------------------------------------------------------------------------------
 
     def tell(self, message: Any, cause: str) -> None:
-        """Queue a message to a slot's tasks; `send_told` sends consecutive messages to a slot together."""
-        self._told.setdefault(split_task_name(message.task)[1], []).append(Envelope(message, cause))
+        """Queue a message to a slot's tasks; `send_queued` sends consecutive messages to a slot together."""
+        self._queued.setdefault(split_task_name(message.task)[1], []).append(Envelope(message, cause))
 
-    def send_told(self) -> None:
+    def send_queued(self) -> None:
         """Send the queued messages."""
-        if self._told:
-            told, self._told = self._told, {}
-            for slot, words in told.items():
+        if self._queued:
+            queued, self._queued = self._queued, {}
+            for slot, words in queued.items():
                 self._send(slot, words)
 
     def _send(self, slot: int, words: list[Envelope]) -> None:

@@ -24,7 +24,7 @@ class WakingClock:
     def __repr__(self) -> str:
         return f"WakingClock(slept {self._slept_s:.3f} s)"
 
-    def look(self) -> float:
+    def read(self) -> float:
         """Return the current reading. Only the owner's thread may call this."""
         now_s = time.monotonic()
         self._slept_s += max(0.0, now_s - self._looked_s - self._most_s)

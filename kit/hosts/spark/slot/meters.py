@@ -93,7 +93,7 @@ class Meters:
         self.by_task = {name: TaskMeter() for name in tasks}
         self._began_s = self._due_s = time.monotonic()
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """End the interval if it has lasted long enough. Called between two rounds of work."""
         now_s = time.monotonic()
         if now_s >= self._due_s:

@@ -53,7 +53,7 @@ from kit.core.protocol.messages import (
 )
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.core.protocol.words import Envelope, Machine, Word
+from kit.core.protocol.words import Envelope, Machine, ProtocolMessage
 from kit.core.trace.trace import TraceRecord, keeps, records_of
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background
@@ -98,7 +98,7 @@ class Work:
     sync_ms: int
     """The time that the machine took to handle the event that led to the command."""
     stopped: bool = False
-    answer: Word | None = None
+    answer: ProtocolMessage | None = None
 
 
 class TaskHost:
@@ -152,7 +152,7 @@ class TaskHost:
         self._create_fetcher = create_fetcher
         self._fetchers: dict[str, Fetcher] = {}
         """The fetchers of the source tasks that have read."""
-        self._ready: deque[tuple[Machine, Word, str]] = deque()
+        self._ready: deque[tuple[Machine, ProtocolMessage, str]] = deque()
         self._timers: dict[tuple[str, str], tuple[ScheduleTimer, str]] = {}
         self._work: list[Work] = []
         """The work that the background thread has received and not answered."""
@@ -212,7 +212,7 @@ class TaskHost:
         worked = bool(self._ready)
         self._handle_ready()
         worked = self._give_turns() or worked
-        self.meters.look()
+        self.meters.sample()
         return worked
 
     def _give_turns(self) -> bool:
@@ -240,7 +240,7 @@ class TaskHost:
         while ready:
             self._handle(*ready.popleft())
 
-    def _handle(self, machine: Machine, event: Word, cause: str) -> None:
+    def _handle(self, machine: Machine, event: ProtocolMessage, cause: str) -> None:
         if type(event) is ElementReceived and self.tasks[machine.name].state.is_terminal:
             return  # the task has ended; credits may still release what it sent last
         started_s = time.perf_counter()
@@ -309,7 +309,7 @@ class TaskHost:
         self._take_rows(machine, answer)
         self._ready.append((machine, answer, cause))
 
-    def _take_rows(self, machine: Machine, answer: Word) -> None:
+    def _take_rows(self, machine: Machine, answer: ProtocolMessage) -> None:
         if isinstance(answer, SplitRead) and answer.batch is not None:
             self.rows_read += answer.batch.num_rows
             self.meters.by_task[machine.name].records_in += answer.batch.num_rows

@@ -43,10 +43,10 @@ class WorkingSlot:
         self._driver = driver
         self._now = now
         self._records_due_s = 0.0
-        self._rows_told = 0
-        self._late_rows_told = 0
+        self._rows_reported = 0
+        self._late_rows_reported = 0
         self._meters_due_s = 0.0
-        self._rows_moved_told = -1
+        self._rows_moved_reported = -1
 
     def __repr__(self) -> str:
         return f"WorkingSlot({self._host!r})"
@@ -60,7 +60,7 @@ class WorkingSlot:
         worked = host.work()
         if self._said or (host.records and time.monotonic() >= self._records_due_s):
             self._tell_driver()
-        if time.monotonic() >= self._meters_due_s or (host.rows_read and not self._rows_told):
+        if time.monotonic() >= self._meters_due_s or (host.rows_read and not self._rows_reported):
             self._tell_meters()
         return worked
 
@@ -75,18 +75,18 @@ class WorkingSlot:
         return max(0.0, min(limits))
 
     def _tell_meters(self) -> None:
-        self._rows_told, self._late_rows_told = self._host.rows_read, self._host.meters.late_rows
+        self._rows_reported, self._late_rows_reported = self._host.rows_read, self._host.meters.late_rows
         moved = self._host.meters.rows_moved
-        every_s = METERS_EVERY_S if moved != self._rows_moved_told else QUIET_METERS_EVERY_S
-        self._meters_due_s, self._rows_moved_told = time.monotonic() + every_s, moved
-        fields = {"rows": self._rows_told, "tasks": self._host.meters.reading()}
+        every_s = METERS_EVERY_S if moved != self._rows_moved_reported else QUIET_METERS_EVERY_S
+        self._meters_due_s, self._rows_moved_reported = time.monotonic() + every_s, moved
+        fields = {"rows": self._rows_reported, "tasks": self._host.meters.reading()}
         self._driver.send(ControlMessage(METERS, fields))
 
     def _tell_driver(self) -> None:
         host = self._host
-        told = self._rows_told, self._late_rows_told
+        reported = self._rows_reported, self._late_rows_reported
         ends = any(isinstance(envelope.word, TaskStateChanged) for envelope in self._said)
-        if ends or (self._said and (host.rows_read, host.meters.late_rows) != told):
+        if ends or (self._said and (host.rows_read, host.meters.late_rows) != reported):
             self._tell_meters()  # so that the driver counts a task's last row, also a dropped one, before its end
         self._driver.send(pack_words(SAID, self._said, host.records))
         self._said.clear()

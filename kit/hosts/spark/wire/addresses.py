@@ -19,7 +19,7 @@ CONNECT = "connect"
 Addresses = Mapping[int, Sequence[Endpoint]]
 
 
-def told_addresses(graph: ExecutionGraph, endpoints: Addresses) -> Iterator[tuple[list[int], Addresses]]:
+def addresses_by_receiver(graph: ExecutionGraph, endpoints: Addresses) -> Iterator[tuple[list[int], Addresses]]:
     """Yield groups of slots with the addresses that they receive; each slot is in one group."""
     alike: dict[tuple[range, ...], list[int]] = {}
     for slot in sorted(endpoints):
@@ -38,5 +38,5 @@ def connect_message(addresses: Addresses) -> ControlMessage:
 def addresses_of(message: ControlMessage) -> dict[int, list[Endpoint]]:
     """Return the addresses in a message of `connect_message`."""
     (packed,) = message.blobs
-    told = json.loads(zlib.decompress(packed))
-    return {int(slot): [Endpoint.parse(text) for text in texts] for slot, texts in told.items()}
+    addresses = json.loads(zlib.decompress(packed))
+    return {int(slot): [Endpoint.parse(text) for text in texts] for slot, texts in addresses.items()}

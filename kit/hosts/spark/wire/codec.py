@@ -31,7 +31,7 @@ from kit.core.protocol.properties import (
 )
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
-from kit.core.protocol.words import Envelope, Word
+from kit.core.protocol.words import Envelope, ProtocolMessage
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.core.state.rescale_mappings import (
     GateOrPartitionRescalingDescriptor,
@@ -258,14 +258,14 @@ def pack_words(kind: str, words: Iterable[Envelope], records: Iterable[TraceReco
     return ControlMessage(kind, content, blobs)
 
 
-def unpack_words(message: ControlMessage, base: type[Word]) -> tuple[list[Envelope], list[TraceRecord]]:
+def unpack_words(message: ControlMessage, base: type[ProtocolMessage]) -> tuple[list[Envelope], list[TraceRecord]]:
     """Return the envelopes and records of a control message. Raises CodecError unless each envelope holds a `base`."""
     words = [_envelope(each, message.blobs, base) for each in message.fields.get(WORDS, [])]
     rows = decode(message.fields.get(RECORDS, []), message.blobs)
     return words, [TraceRecord(*row) for row in rows]
 
 
-def _envelope(value: Any, blobs: Sequence[bytes], base: type[Word]) -> Envelope:
+def _envelope(value: Any, blobs: Sequence[bytes], base: type[ProtocolMessage]) -> Envelope:
     match value:
         case [content, str(cause)]:
             word = decode(content, blobs)

@@ -239,7 +239,7 @@ class Connection:
 
     def _read_frames(self) -> None:
         """Deliver frames until END and end-of-file."""
-        self._heard_s = self._whole_s = self._awake.look()
+        self._heard_s = self._whole_s = self._awake.read()
         while (frame := self._frames.read()) is not None:
             if frame.kind is FrameKind.END:
                 if self._frames.read() is not None:
@@ -247,7 +247,7 @@ class Connection:
                 return
             if frame.kind is not FrameKind.HEARTBEAT:
                 self._deliver(frame)
-            self._whole_s = self._awake.look()
+            self._whole_s = self._awake.read()
         raise EOFError(WITHOUT_END)
 
     def _receive(self, view: memoryview, fill: bool) -> int:
@@ -256,11 +256,11 @@ class Connection:
             try:
                 received = self._stream.receive_into(view, fill)
             except TimeoutError:
-                silent_s = self._awake.look() - self._heard_s
+                silent_s = self._awake.read() - self._heard_s
                 if silent_s >= self._timeout_s:
                     raise TimeoutError(silence(silent_s, self._timeout_s)) from None
             else:
-                self._heard_s = self._awake.look()
+                self._heard_s = self._awake.read()
                 return received
 
     def _check_pace(self) -> None:
@@ -269,7 +269,7 @@ class Connection:
         The clock restarts with each complete frame, because in a steady stream there is hardly a pause between two.
         """
         frame_bytes = self._frames.begun_bytes
-        now_s = self._awake.look()
+        now_s = self._awake.read()
         if not frame_bytes:
             self._whole_s = now_s
             return

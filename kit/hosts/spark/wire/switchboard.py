@@ -88,11 +88,11 @@ class Switchboard:
                     key.data.ready(events)
             while self._asked:
                 self._asked.popleft()()
-            awake_s, now_s = self.awake.look(), time.monotonic()
+            awake_s, now_s = self.awake.read(), time.monotonic()
             if now_s >= due_s:
                 due_s = now_s + look_s
                 for line in list(self._lines):
-                    line.look(now_s, awake_s)
+                    line.check_peer(now_s, awake_s)
 
     def _wake_up(self) -> None:
         while True:
@@ -106,7 +106,7 @@ class Switchboard:
 
     def add(self, line: Line) -> None:
         """Start watching a line."""
-        line.begin(self.awake.look())
+        line.begin(self.awake.read())
         self._lines.add(line)
         self._selector.register(line.stream.fileno(), selectors.EVENT_READ, line)
 
@@ -150,7 +150,7 @@ class Line:
         self._state = WriteState.OPEN
         self._out: deque[memoryview] = deque()
         self._frames = _Frames(board.settings.max_frame_bytes)
-        self._started = self._ended = self._read_over = self._write_failed = self._told = False
+        self._started = self._ended = self._read_over = self._write_failed = self._reported = False
         self._sent_s = self._seen_sent_s = 0.0
         self._taken_s = self._heard_s = self._whole_s = 0.0
         """The waking times at which the other end last took data, sent data, and completed a frame."""
@@ -235,7 +235,7 @@ class Line:
         if events & selectors.EVENT_READ and not self._read_over:
             self._read()
 
-    def look(self, now_s: float, awake_s: float) -> None:
+    def check_peer(self, now_s: float, awake_s: float) -> None:
         """Send a heartbeat if nothing else was sent, and check that the other end is alive."""
         with self._lock:
             if self._state is WriteState.OPEN and not self._out and now_s - self._sent_s >= self._interval_s:
@@ -258,7 +258,7 @@ class Line:
             received = self.stream.receive_now(self._board.buffer)
             if received is None:
                 return
-            self._heard_s = self._board.awake.look()
+            self._heard_s = self._board.awake.read()
             if not received:
                 self._end_of_file()
                 return
@@ -296,8 +296,8 @@ class Line:
         self._tell(False, reason)
 
     def _tell(self, clean: bool, reason: str) -> None:
-        told, self._told = self._told, True
-        if not told:
+        was_reported, self._reported = self._reported, True
+        if not was_reported:
             self._gone(clean, reason)
 
     def _stop(self) -> None:
@@ -327,7 +327,7 @@ class Line:
 
     def close(self) -> None:
         """End the line now and discard the queue. Nothing is reported afterwards."""
-        self._told = True
+        self._reported = True
         if not self._started:
             self.stream.close()
             self._over.set()

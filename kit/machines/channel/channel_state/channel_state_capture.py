@@ -25,7 +25,7 @@ from kit.core.protocol.elements import DataElement, Element
 from kit.core.state.handles import InputChannelInfo, ResultSubpartitionInfo
 from kit.machines.channel.channel_state.channel_state_persister import InputStateWriter
 from kit.machines.channel.channel_state.channel_state_writer import SEQUENCE_NUMBER_UNKNOWN
-from kit.stream.settings.parts import Factory, OwnPart, PartError, made
+from kit.stream.settings.parts import Factory, PartError, UserDefinedPart, made
 
 NAME = "channel_state_capture"
 
@@ -173,7 +173,7 @@ class ChannelStateCapture(ABC):
         """
 
 
-class OwnCapture(OwnPart):
+class OwnCapture(UserDefinedPart):
     """The checks and messages of a user-defined capture."""
 
     __slots__ = ()

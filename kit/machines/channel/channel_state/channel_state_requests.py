@@ -33,13 +33,13 @@ class ChannelStateWriteRequest:
 
     def to_loggable(self) -> dict[str, Any]:
         """Return the request's description in a trace: buffers are counted, not kept."""
-        told: dict[str, Any] = {"type": type(self).__name__}
+        facts: dict[str, Any] = {"type": type(self).__name__}
         info, buffers = getattr(self, "info", None), getattr(self, "buffers", None)
         if info is not None:
-            told["channel"] = list(astuple(info))
+            facts["channel"] = list(astuple(info))
         if buffers is not None:
-            told["elements"] = len(buffers)
-        return told
+            facts["elements"] = len(buffers)
+        return facts
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.task}, chk-{self.checkpoint_id})"

@@ -39,7 +39,7 @@ from kit.stream.backend.files.sorting import order_of_rows
 from kit.stream.backend.keys.key_codec import Decoder
 from kit.stream.backend.keys.key_hashing import key_groups
 from kit.stream.backend.keys.slot_index import FrozenIndex
-from kit.stream.backend.picking import picked
+from kit.stream.backend.picking import rows_at
 from kit.stream.backend.states.state_definition import Aspects, to_metadata
 from kit.stream.backend.types.value_columns import FrozenColumn
 
@@ -93,7 +93,7 @@ class FrozenState:
         groups = key_groups(columns[self.key_column], max_parallelism)
         ranks = [each.ranks(*of) for each, *of in zip(self.decoders, codes, columns, strict=True)]
         order = order_of_rows([groups.astype(np.int64), *ranks])
-        columns = [picked(column, order) for column in columns]
+        columns = [rows_at(column, order) for column in columns]
         if self.values is not None:
             columns.append(self.values.get(slots.take(order)))
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -25,7 +25,7 @@ from kit.stream.backend.keys.key_columns import Codes, Column, as_codes, checked
 from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.backend.keys.key_store import KeyStore, Rows, TextStore, hash_of_text, hashes, key_store
 from kit.stream.backend.keys.slot_index import ABSENT, FEW_ROWS, LookupCache, SlotIndex
-from kit.stream.backend.picking import picked
+from kit.stream.backend.picking import rows_at
 from kit.stream.backend.types.decimals import sortable
 from kit.stream.backend.types.repeated_text import as_dictionary
 
@@ -145,7 +145,7 @@ class InternedCodec(FrozenKeys):
             return self._encode(checked(column.dictionary, self.type, self._what), create).take(indices)
         used = np.flatnonzero(named)
         codes = np.empty(distinct, np.int64)
-        codes[used] = self._encode(checked(picked(column.dictionary, used), self.type, self._what), create)
+        codes[used] = self._encode(checked(rows_at(column.dictionary, used), self.type, self._what), create)
         return codes.take(indices)
 
     def _encode(self, keys: pa.Array, create: bool) -> Codes:

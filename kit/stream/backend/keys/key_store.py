@@ -30,7 +30,7 @@ from kit.stream.backend.keys.key_columns import (
 )
 from kit.stream.backend.keys.key_hashing import bytes_and_offsets
 from kit.stream.backend.keys.slot_index import extended
-from kit.stream.backend.picking import picked
+from kit.stream.backend.picking import rows_at
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -202,7 +202,7 @@ class TextStore:
 
     def _taken(self, stored: Rows) -> pa.Array:
         buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._bytes)]
-        return picked(pa.Array.from_buffers(self._large, self.size, buffers), stored)
+        return rows_at(pa.Array.from_buffers(self._large, self.size, buffers), stored)
 
 
 class FixedStore(TextStore):

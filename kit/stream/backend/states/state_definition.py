@@ -62,8 +62,8 @@ class StateDefinition:
             if stored[aspect] != declared[aspect]:
                 hint = "" if aspect in ("window", "reduce") else _RENAMED
                 raise StateDescriptorError(
-                    f"State {state!r} of {self.owner} was written with {_told(aspect, stored[aspect])}, and this job "
-                    f"declares {_told(aspect, declared[aspect])}: the two must not be mixed. Restore the old "
+                    f"State {state!r} of {self.owner} was written with {_described(aspect, stored[aspect])}, and this "
+                    f"job declares {_described(aspect, declared[aspect])}: the two must not be mixed. Restore the old "
                     "definition, or give the operator another uid and start with allow_non_restored_state=True to "
                     f"begin without this state{hint}"
                 )
@@ -73,7 +73,7 @@ class StateDefinition:
         return {aspect: value for aspect, value in aspects.items() if aspect not in self.aspects}
 
 
-def _told(aspect: str, value: Any) -> str:
+def _described(aspect: str, value: Any) -> str:
     if aspect == "key_by":
         sides = value if value and not isinstance(value[0], str) else [value]
         return " and ".join(f"key_by({', '.join(map(repr, side))})" for side in sides)

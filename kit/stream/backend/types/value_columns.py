@@ -24,7 +24,7 @@ from kit.stream.backend.files.frozen_array import FrozenArray, Readers
 from kit.stream.backend.keys.key_columns import storage_dtype
 from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.backend.keys.slot_index import extended
-from kit.stream.backend.picking import column_of, picked
+from kit.stream.backend.picking import column_of, rows_at
 from kit.stream.backend.types.arrow_types import has_nanosecond_times
 from kit.stream.backend.types.decimals import from_limbs, limb_count, limb_type, limbs
 
@@ -235,7 +235,7 @@ class FrozenNumbers:
         """Return the entries of slots, as Arrow."""
         values = self._values.array()
         if self._nulls is None and values.dtype != np.bool_:
-            return picked(column_of(values, self.type), slots, are_there=True)
+            return rows_at(column_of(values, self.type), slots, are_there=True)
         nulls = None if self._nulls is None else self._nulls.array().take(slots)
         return _as_arrow(self.type, values.take(slots), nulls)
 

@@ -18,7 +18,7 @@ from kit.core.arguments.durations import settle_durations
 from kit.core.event_time import MAX_WATERMARK_MS
 from kit.core.protocol.notes import LateRowsDropped
 from kit.stream.backend.keys.slot_index import FEW_ROWS, extended, lowest
-from kit.stream.backend.picking import picked
+from kit.stream.backend.picking import rows_at
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.aggregates import FirstRows, as_tuple
 from kit.stream.operators.base import Operator
@@ -178,14 +178,14 @@ class WindowOperator(WindowOperatorBase):
         if not len(windows):
             return
         if rows is not None:
-            batch = picked(batch, rows)
+            batch = rows_at(batch, rows)
         keys = keys_of(batch, spec.keys)
         slots = self._table.slots(keys, windows)
         known: Mask | None = None
         if len(slots) > FEW_ROWS or lowest(last_ms) <= self.context.current_watermark_ms:
             # Register all of a few rows: setting a timer again is harmless, and finding the first rows takes longer.
             first = self._first_rows.of(slots)
-            keys, windows, last_ms = picked(keys, first), windows[first], last_ms[first]
+            keys, windows, last_ms = rows_at(keys, first), windows[first], last_ms[first]
             known = self._note_registered(slots[first])
         self._contents.add(self._table, slots, batch)
         overdue = self._register(keys, last_ms, windows, known)
