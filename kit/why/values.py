@@ -51,7 +51,7 @@ def _taken(evidence: Evidence, task: str) -> list[Fact]:
         if received is None or not received.is_a(ElementReceived) or not evidence.is_present(turn):
             continue
         batch = received.data["element"].get("batch")
-        if batch is not None:
+        if batch is not None and received is not newest.get(received.data["channel"]):  # else: the same buffer's rest
             rows[received.data["channel"]] += batch["rows"]
             newest[received.data["channel"]] = received
     facts = []

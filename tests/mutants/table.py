@@ -1269,8 +1269,8 @@ SPARK: tuple[Row, ...] = (
         "credit-given-twice",
         "a task gives the senders in other slots a credit more than it has room for",
         "kit.hosts.spark.slot.task_host:TaskHost._grant",
-        "self._wires.grant(command.channel, command.credits)",
-        "self._wires.grant(command.channel, command.credits + 1)",
+        "self._wires.grant(command.channel, command.credits, command.max_rows)",
+        "self._wires.grant(command.channel, command.credits + 1, command.max_rows)",
         ByTest("hosts/spark/test_spark_job.py::test_a_job_publishes_each_row_once"),
     ),
 )

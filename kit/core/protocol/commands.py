@@ -477,10 +477,15 @@ class ElementTaken(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantCredit(Command):
-    """Tell the sender at the other end of this input channel that `credits` more buffers fit."""
+    """Tell the sender at the other end of this input channel that `credits` more buffers fit.
+
+    `max_rows` is the number of rows that the receiver takes in a turn: longer buffers would make barriers wait in its
+    queue. None: there is no limit. Flink's `BufferDebloater` announces a size in bytes (`announceBufferSize`).
+    """
 
     channel: int
     credits: int
+    max_rows: int | None = None
 
     duty: ClassVar = Duty.GRANT_CREDITS
     bulk: ClassVar[bool] = True

@@ -28,7 +28,7 @@ class Duty(Enum):
     TELL_TASK = "Deliver the message to that attempt of the task; messages to one task keep their order."
     TELL_JOB = "Deliver the message to the JobMaster; messages from one task keep their order."
     SEND_ELEMENT = "Deliver the element to the other end of the channel as `ElementReceived`, in the channel's order."
-    GRANT_CREDITS = "Send `CreditReceived` to the sender at the other end of the channel."
+    GRANT_CREDITS = "Send `CreditReceived`, with the same fields, to the sender at the other end of the channel."
     HAND_OVER = "Deliver the message to the slot's machine it is for, in order, before any task's next turn."
     READ_ROWS = "Carry it out, at once or in the background, and return the answer; a task asks for one at a time."
     AWAIT_ROWS = "Return the answer once a split has rows; a later command of the same task replaces this one."

@@ -38,6 +38,10 @@ class Buffer:
         """Bytes that the columns refer to, computed once because Arrow takes longer for it than for most operations."""
         return size_of(self.batch)
 
+    def split(self, rows: int) -> tuple[Buffer, Buffer]:
+        """Return a buffer with the first `rows` rows, and one with the others."""
+        return Buffer(self.batch.slice(0, rows)), Buffer(self.batch.slice(rows))
+
     def to_loggable(self) -> dict[str, object]:
         """Return the buffer's description in a trace."""
         return {"type": "Buffer", "batch": {"rows": self.rows, "bytes": self.size_bytes}}

@@ -423,17 +423,24 @@ class ElementReceived(ProtocolMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditReceived(ProtocolMessage):
-    """The receiver at the end of this channel has room for `credits` more buffers."""
+    """The receiver at the end of this channel has room for `credits` more buffers, of at most `max_rows` if given."""
 
     channel: int
     credits: int
+    max_rows: int | None = None
 
     bulk: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInput(ProtocolMessage):
-    """The task's turn: it takes one element, or asks the source for one batch (the mailbox's default action)."""
+    """The task's turn: it takes one element, or asks the source for one batch (the mailbox's default action).
+
+    `max_rows` is the number of rows that the host lets it take, because rows cost time that only the host can measure.
+    A longer buffer stays first in its channel with the rows that are left. None: there is no limit.
+    """
+
+    max_rows: int | None = None
 
     bulk: ClassVar[bool] = True
 

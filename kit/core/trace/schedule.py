@@ -48,6 +48,7 @@ _KEPT: Final[dict[type[ProtocolMessage], tuple[str, ...]]] = {
     events.StateRead: ("from_local",),
     events.RowsAvailable: ("split_ids",),
     events.SubtasksRedeployed: ("tasks",),
+    events.ProcessInput: ("max_rows",),
 }
 _FIELDS: Final[dict[type[ProtocolMessage], tuple[str, ...]]] = {}
 """The results of `kept_of`."""
@@ -95,6 +96,8 @@ class Handled:
 
 def facts_of(event: ProtocolMessage) -> dict[str, Any]:
     """Return what the schedule keeps of an event besides its cause, as JSON-like data."""
+    if isinstance(event, events.ProcessInput) and event.max_rows is None:
+        return {}
     facts = {name: getattr(event, name) for name in kept_of(type(event))}
     return {name: value.name if isinstance(value, Enum) else value for name, value in facts.items()}
 

@@ -23,6 +23,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from kit.core.protocol.elements import (
+    Buffer,
     CheckpointBarrier,
     CreditedElement,
     DataElement,
@@ -197,6 +198,20 @@ class InputChannel:
     def end(self) -> None:
         """Mark the channel as ended."""
         self._turns.ended.add(self._position)
+
+    def take_part(self, max_rows: int) -> tuple[Buffer, str] | None:
+        """Take `max_rows` rows of the first element, together with the cause of its arrival; None if it is no buffer
+        with more rows.
+
+        The rest keeps the buffer's place, and so its position before or behind a barrier, and the sender's credit.
+        """
+        item = next(iter(self._queue))
+        if not isinstance(item.element, Buffer) or item.element.rows <= max_rows:
+            return None
+        taken, rest = item.element.split(max_rows)
+        self._queue.poll()
+        self._queue.put_back(item._replace(element=rest))
+        return taken, item.cause
 
     def take(self) -> tuple[Element | EventAnnouncement, str]:
         """Take the first element, together with the cause of its arrival."""

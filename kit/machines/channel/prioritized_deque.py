@@ -40,6 +40,10 @@ class PrioritizedDeque(Generic[T]):
         """Add the element before all without priority, behind those with it (`addPriorityElement`)."""
         self._priority.append(element)
 
+    def put_back(self, element: T) -> None:
+        """Add the element before all without priority, as the rest of one that was taken from there."""
+        self._others.appendleft(element)
+
     def remove_first(self, condition: Callable[[T], bool]) -> T:
         """Remove the first element that meets the condition (`getAndRemove`). Raises LookupError without one."""
         for lane in (self._priority, self._others):

@@ -30,8 +30,11 @@ class RecordWriter:
     def __init__(self, buffer_bytes: int) -> None:
         self._buffer_bytes = buffer_bytes
 
-    def elements(self, batch: pa.RecordBatch) -> Sequence[CreditedElement]:
-        """Return the elements for these records, to be sent one right after the other."""
+    def elements(self, batch: pa.RecordBatch, max_rows: int | None = None) -> Sequence[CreditedElement]:
+        """Return the elements for these records, to be sent one right after the other; each has `max_rows` at most."""
+        if max_rows is not None and batch.num_rows > max_rows:
+            parts = (batch.slice(start, max_rows) for start in range(0, batch.num_rows, max_rows))
+            return tuple(element for part in parts for element in self.elements(part))
         # The memory behind a batch is at least its size and cheaper to get: for the size, Arrow lets other threads run.
         if batch.get_total_buffer_size() <= self._buffer_bytes or size_of(batch) <= self._buffer_bytes:
             return (Buffer(batch),)

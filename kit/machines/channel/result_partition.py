@@ -64,6 +64,7 @@ class ResultSubpartition:
         "_writer",
         "credits",
         "info",
+        "max_rows",
         "number",
         "queue",
         "target_task",
@@ -90,6 +91,8 @@ class ResultSubpartition:
         self.target_task = target_task
         self.queue: deque[Element] = deque()
         self.credits = 0
+        self.max_rows: int | None = None
+        """The rows that the receiver wants in a buffer at most; None: there is no limit."""
         self._send = send
         self._waits = waits
         self._writer = writer

@@ -56,8 +56,11 @@ class SourceLoop:
         """True if a turn would do something."""
         return not (self._reading or self._waiting)
 
-    def take_turn(self) -> bool:
-        """Ask for the next batch, or start waiting; return False if nothing is left to read."""
+    def take_turn(self, max_rows: int | None = None) -> bool:
+        """Ask for the next batch, or start waiting; return False if nothing is left to read.
+
+        `max_rows` limits the batch; None: the source's own limits hold.
+        """
         self._task.cause = self._woken_by
         step = self.operator.next_read(self._task.at)
         if isinstance(step, Exhausted):
@@ -66,10 +69,9 @@ class SourceLoop:
         self._note_pause()
         if isinstance(step, ReadRequest):
             self._reading = True
+            rows = step.max_rows if max_rows is None else min(step.max_rows, max_rows)
             self._task.emit(
-                ReadSplit(
-                    operator_id=self._operator_id, split=step.split, position=step.position, max_rows=step.max_rows
-                )
+                ReadSplit(operator_id=self._operator_id, split=step.split, position=step.position, max_rows=rows)
             )
         else:
             self._waiting = True

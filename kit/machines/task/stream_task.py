@@ -2,7 +2,8 @@
 
 A task is a mailbox. The host delivers messages, elements and answers one at a time through `handle`. Between them it
 gives the task its turn with `ProcessInput` whenever `available` is True. One turn takes one element from an input
-channel, or asks the source for one batch.
+channel, or asks the source for one batch. The host may limit the rows of a turn, so that a slow function does not hold
+up the messages and barriers that arrive meanwhile.
 
 A barrier passes through the section "checkpoints" of this file from top to bottom:
 
@@ -86,7 +87,7 @@ ALIGNMENT_TIMEOUT = "alignment-timeout"
 class StreamTask(Machine):
     """One subtask of a job: the task named `task` of the execution graph, deployed in epoch `attempt`."""
 
-    without_effect: ClassVar = frozenset({"failure", "_initialization"})
+    without_effect: ClassVar = frozenset({"failure", "rows_processed", "_initialization"})
 
     def __init__(self, graph: ExecutionGraph, task: str, attempt: int) -> None:
         super().__init__(task, f"{task}@{attempt}")
@@ -102,6 +103,8 @@ class StreamTask(Machine):
         self.state = ExecutionState.CREATED
         self.error = ""
         self.failure: Exception | None = None
+        self.rows_processed = 0
+        """The rows that the head of the chain has taken, or that the source has read, in this attempt."""
         self._settings = job.settings
         self.channel_state = ChannelStateWriter(task, self.emit)
         capture = create_capture(job.parts.channel_state_capture, self.channel_state)
@@ -290,7 +293,7 @@ class StreamTask(Machine):
 
     @handles(events.CreditReceived)
     def _credit(self, event: events.CreditReceived) -> None:
-        self.outputs.add_credits(event.channel, event.credits)
+        self.outputs.add_credits(event.channel, event.credits, event.max_rows)
         self.leave_when_done()
 
     @handles(events.ProcessInput)
@@ -303,11 +306,17 @@ class StreamTask(Machine):
         elif self._is_closing:
             self._close_next()
         elif self._source is None:
-            self.input.take_turn(only_priority=not self.outputs.writable)
-        elif not self._source.take_turn():
+            self.input.take_turn(self._limit(event.max_rows), only_priority=not self.outputs.writable)
+        elif not self._source.take_turn(self._limit(event.max_rows)):
             self._end_data(drain=True)
 
+    def _limit(self, max_rows: int | None) -> int | None:
+        """Return how many rows to take in a turn: what the host allows, and what the receivers take of the result."""
+        of_receivers = self.outputs.most_rows(self.rows_processed)
+        return max_rows if of_receivers is None else min(of_receivers, of_receivers if max_rows is None else max_rows)
+
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
+        self.rows_processed += batch.num_rows
         self.chain.process_batch(batch, input_index)
         self._timer.arm()
 
@@ -352,6 +361,7 @@ class StreamTask(Machine):
             raise ProtocolError(f"{self.name} has no source, yet a split was read for it")
         self._source.read_ended()
         if self.state is ExecutionState.RUNNING and not self._operators_finished:
+            self.rows_processed += 0 if event.batch is None else event.batch.num_rows
             self._source.take(event)
             self._timer.arm()
 

@@ -121,6 +121,8 @@ class TaskInput:
         """The channels that are idle only according to recovered data."""
         self._data_ended: set[int] = set()
         self._drain = True
+        self._max_rows: int | None = None
+        """The limit of the present turn, which the senders are told."""
         self._taking: int | None = None
         """The channel of the element that is being processed, or was last."""
 
@@ -216,19 +218,27 @@ class TaskInput:
 
     # --- live data ------------------------------------------------------------------------------------------------
 
-    def take_turn(self, *, only_priority: bool = False) -> None:
-        """Take one element from the channel whose turn it is."""
+    def take_turn(self, max_rows: int | None = None, *, only_priority: bool = False) -> None:
+        """Take one element from the channel whose turn it is, at most `max_rows` rows of a buffer (None: all)."""
+        self._max_rows = max_rows
         channel = self.gates.next_channel(only_priority=only_priority)
-        if channel is not None:
-            self._taking = channel.number
-            element, self._task.cause = channel.take()
-            if not isinstance(element, Buffer | CheckpointBarrier | EventAnnouncement):
-                self._task.emit(ElementTaken(channel=channel.number))
-            self._RULES[type(element)](self, channel, element)
+        if channel is None:
+            return
+        self._taking = channel.number
+        part = None if max_rows is None else channel.take_part(max_rows)
+        if part is not None:
+            buffer, self._task.cause = part
+            self.barriers.add_processed_bytes(buffer.size_bytes)
+            self._process(channel, buffer)
+            return
+        element, self._task.cause = channel.take()
+        if not isinstance(element, Buffer | CheckpointBarrier | EventAnnouncement):
+            self._task.emit(ElementTaken(channel=channel.number))
+        self._RULES[type(element)](self, channel, element)
 
     def _on_data(self, channel: InputChannel, element: CreditedElement) -> None:
         channel.grant(1)
-        self._task.emit(GrantCredit(channel=channel.number, credits=1))
+        self._task.emit(GrantCredit(channel=channel.number, credits=1, max_rows=self._max_rows))
         self.barriers.add_processed_bytes(element.size_bytes)
         self._process(channel, element)
 

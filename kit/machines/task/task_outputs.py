@@ -9,6 +9,7 @@ Follows Flink's `RecordWriterOutput`, `RecordWriter` and `ResultPartitionWriter`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -25,6 +26,9 @@ class TaskOutputs:
     `send` sends an element on a channel, `waits` is called for one that cannot leave yet, and `writer` takes in-flight
     data. A user-defined `capture` decides what is in flight.
     """
+
+    without_effect: ClassVar = frozenset({"_written"})
+    """It has an effect only where a host limits turns."""
 
     def __init__(
         self,
@@ -51,6 +55,8 @@ class TaskOutputs:
         )
         self._partitioners = tuple(partition.create_partitioner() for partition in vertex.partitions)
         self._records = RecordWriter(graph.job_graph.settings.buffer_bytes)
+        self._written = [0] * len(self.partitions)
+        """The rows that were written to the receivers of each partition in this attempt."""
         self._by_number = {sub.number: sub for sub in self.subpartitions()}
 
     def subpartition(self, channel: int) -> ResultSubpartition:
@@ -71,7 +77,8 @@ class TaskOutputs:
         """Send records to the receivers that the partitioner chooses, in buffers of limited size."""
         subpartitions = self.partitions[partition].subpartitions
         for target, part in self._partitioners[partition].split(batch):
-            for element in self._records.elements(part):
+            self._written[partition] += part.num_rows
+            for element in self._records.elements(part, subpartitions[target].max_rows):
                 subpartitions[target].add(element)
 
     def write_watermark(self, partition: int, timestamp_ms: int) -> None:
@@ -105,9 +112,24 @@ class TaskOutputs:
 
     # --- the network ----------------------------------------------------------------------------------------------
 
-    def add_credits(self, channel: int, credits: int) -> None:
-        """Add credits of the receiver at the end of a channel."""
+    def add_credits(self, channel: int, credits: int, max_rows: int | None = None) -> None:
+        """Add credits of the receiver at the end of a channel, for buffers of at most `max_rows` (None: no limit)."""
+        self._by_number[channel].max_rows = max_rows
         self._by_number[channel].add_credits(credits)
+
+    def most_rows(self, processed: int) -> int | None:
+        """Return how many rows to process so that the result is about a buffer for each receiver; None: no limit.
+
+        So far `processed` rows have led to what was written: an aggregate may write less than it takes, and a flat map
+        more.
+        """
+        most: int | None = None
+        for partition, written in zip(self.partitions, self._written, strict=True):
+            limits = [sub.max_rows for sub in partition if sub.max_rows is not None]
+            if written and len(limits) == len(partition.subpartitions):
+                rows = max(1, sum(limits) * processed // written)
+                most = rows if most is None else min(most, rows)
+        return most
 
     @property
     def writable(self) -> bool:

@@ -429,6 +429,11 @@ class JobSettings:
     buffers have 32 KiB. Here each costs a Python turn, and 4 MiB keep a full batch of a few numeric columns (64k rows
     of two are 1 MiB) in one piece.
 
+    On Spark, one thread runs all tasks of a slot, so a slow function would hold up the barriers of all of them. A task
+    therefore takes only as many rows at once as it is expected to process in about `turn_ms`, and the slot handles
+    messages in between. Its senders make their buffers no longer, so that a barrier waits for a few turns at most. In
+    Flink each task has a thread of its own, and buffer debloating shortens the queues.
+
     With `failover` "region", a failure restarts the tasks that exchanges connect with the one that failed, and the
     others keep running (`kit.stream.graph.regions`). With "full" it restarts all tasks. A `reactive` job always
     restarts as a whole, as with Flink's adaptive scheduler, and so does a job on Spark.
@@ -445,6 +450,7 @@ class JobSettings:
     buffer_rows: int = setting(65_536, count(1))
     buffer_bytes: int = setting(4 * 1024 * 1024, whole(1, MAX_BUFFER_BYTES), "taskmanager.memory.segment-size")
     channel_credits: int = setting(2, count(1), "taskmanager.network.memory.buffers-per-channel")
+    turn_ms: int = setting(20, milliseconds(1))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "failover", member(FailoverStrategy, self.failover))

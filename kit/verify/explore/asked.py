@@ -103,7 +103,7 @@ class Asked:
                 change(layout.wires + command.channel, words.number(received))
             elif isinstance(command, GrantCredit):
                 sender = layout.number_of[layout.graph.channels[command.channel].source_task]
-                credit = CreditReceived(channel=command.channel, credits=command.credits)
+                credit = CreditReceived(channel=command.channel, credits=command.credits, max_rows=command.max_rows)
                 handed.append((sender, words.number(credit)))
             elif isinstance(command, SlotMessage):
                 handed.append((self._receiver(command), words.number(command)))

@@ -89,9 +89,9 @@ def test_credits_go_to_the_sender() -> None:
     with connected() as (sender, receiver):
         receiver.grant(FORTH, 4)
         receiver.grant(SECOND, 1)
-        sender.grant(BACK, 2)
+        sender.grant(BACK, 2, 200)
         assert [inbox_of(sender).next() for _ in range(2)] == [CreditArrived(FORTH, 4), CreditArrived(SECOND, 1)]
-        assert inbox_of(receiver).next() == CreditArrived(BACK, 2)
+        assert inbox_of(receiver).next() == CreditArrived(BACK, 2, 200)
 
 
 def test_credits_do_not_wait_behind_data() -> None:
@@ -200,7 +200,7 @@ def test_a_peer_that_takes_nothing_is_lost_though_it_sends_heartbeats() -> None:
     ("buffers", "reason"),
     [
         (pack_frame(FrameKind.EVENT, [b"x"], FORTH), "slot 0 used channel 1, which does not lead from it to slot 1"),
-        (pack_frame(FrameKind.CREDIT, [bytes(8)], BACK), "slot 0 used channel 2"),
+        (pack_frame(FrameKind.CREDIT, [bytes(16)], BACK), "slot 0 used channel 2"),
         (pack_frame(FrameKind.EVENT, [b"x"], 77), "slot 0 used channel 77"),
         (pack_frame(FrameKind.BATCH, [b"x"], BACK), "a batch came before its schema on channel 2"),
         (pack_frame(FrameKind.SCHEMA, [b"x"], BACK), "channel 2: a SCHEMA frame is not Arrow's"),

@@ -51,7 +51,7 @@ class Wires:
     def send(self, channel: int, element: Any) -> None:
         self.sent.append((channel, element))
 
-    def grant(self, channel: int, credits: int) -> None:
+    def grant(self, channel: int, credits: int, max_rows: int | None = None) -> None:
         self.granted.append((channel, credits))
 
 

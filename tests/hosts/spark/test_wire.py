@@ -112,7 +112,7 @@ def _fields(frame: Frame | None) -> Iterator[Any]:
         ((MAGIC, VERSION, 0, 0, 0, 0), "unknown kind 0"),
         ((MAGIC, VERSION, 99, 0, 0, 0), "unknown kind 99"),
         ((MAGIC, VERSION, FrameKind.EVENT, 0x80, 0, 0), "EVENT frame with flags 0x80, allowed are 0x00"),
-        ((MAGIC, VERSION, FrameKind.CREDIT, 0, 0, 9), "CREDIT frame of 9 bytes, expected 8"),
+        ((MAGIC, VERSION, FrameKind.CREDIT, 0, 0, 9), "CREDIT frame of 9 bytes, expected 16"),
         ((MAGIC, VERSION, FrameKind.END, 0, 0, 1), "END frame of 1 bytes, expected 0"),
         ((MAGIC, VERSION, FrameKind.CONTROL, 0, 5, 0), "names channel 5"),
         ((MAGIC, VERSION, FrameKind.BATCH, 0, 0, 1001), "announces 1001 bytes, more than max_frame_bytes=1000"),
@@ -188,10 +188,11 @@ def test_a_control_message_has_a_short_repr() -> None:
     assert len(repr(message)) < 120
 
 
-def test_credits_are_carried() -> None:
-    frame = reader_of([joined(pack_credit(7, 12))]).read()
+@pytest.mark.parametrize("max_rows", [None, 200])
+def test_credits_are_carried(max_rows: int | None) -> None:
+    frame = reader_of([joined(pack_credit(7, 12, max_rows))]).read()
     assert frame is not None
-    assert (frame.kind, frame.channel, unpack_credit(frame.payload)) == (FrameKind.CREDIT, 7, 12)
+    assert (frame.kind, frame.channel, unpack_credit(frame.payload)) == (FrameKind.CREDIT, 7, (12, max_rows))
 
 
 def sent_over(encoder: BatchEncoder, decoder: BatchDecoder, batch: pa.RecordBatch) -> tuple[list[FrameKind], Any]:

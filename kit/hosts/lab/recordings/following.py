@@ -200,7 +200,8 @@ class FollowingWorld(World):
 
     def _take_credit(self, channel: int) -> Envelope:
         granted = self._credits[channel].popleft()
-        return Envelope(CreditReceived(channel=channel, credits=granted.word.credits), granted.cause)
+        credits, max_rows = granted.word.credits, granted.word.max_rows
+        return Envelope(CreditReceived(channel=channel, credits=credits, max_rows=max_rows), granted.cause)
 
     def _find_timer(self, event: Handled) -> Take | None:
         machine, timer = event.machine, event.facts["timer"]
@@ -269,7 +270,7 @@ class FollowingWorld(World):
         return partial(Envelope, SubtasksRedeployed(tasks=tuple(event.facts["tasks"])), event.cause)
 
     _FIND: ClassVar[dict[str, Callable[[FollowingWorld, Handled], Take | None]]] = {
-        ProcessInput.__name__: lambda world, event: partial(Envelope, ProcessInput()),
+        ProcessInput.__name__: lambda world, event: partial(Envelope, ProcessInput(**event.facts)),
         ElementReceived.__name__: _find_element,
         CreditReceived.__name__: _find_credit,
         TimerFired.__name__: _find_timer,

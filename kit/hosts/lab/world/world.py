@@ -270,7 +270,8 @@ class World:
     def _grant(self, machine: Machine, command: GrantCredit, cause: str) -> None:
         sender = self.tasks.get(self.graph.channels[command.channel].source_task)
         if sender is not None:
-            self.give_credit(sender, CreditReceived(channel=command.channel, credits=command.credits), cause)
+            credit = CreditReceived(channel=command.channel, credits=command.credits, max_rows=command.max_rows)
+            self.give_credit(sender, credit, cause)
 
     def _hand_over(self, machine: Machine, message: SlotMessage, cause: str) -> None:
         task = self.tasks.get(message.task)

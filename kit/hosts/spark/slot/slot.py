@@ -28,6 +28,7 @@ from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_local_state, open_storage
 from kit.hosts.spark.recording import EventFile, slot_process
 from kit.hosts.spark.slot.fetcher import Fetcher
+from kit.hosts.spark.slot.running_time import RunningTime
 from kit.hosts.spark.slot.task_host import TaskHost
 from kit.hosts.spark.slot.working_slot import WorkingSlot
 from kit.hosts.spark.wire.addresses import CONNECT, addresses_of
@@ -138,6 +139,7 @@ class Slot:
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)
             stack.callback(self._background.close, FINISH_WRITING_S)
             stack.callback(self._stop_reading)
+            self._stopwatch_s = stack.enter_context(contextlib.closing(RunningTime()))
             own = address_towards(ticket.driver)
             host = ticket.host or own
             self._plane = DataPlane(
@@ -256,6 +258,7 @@ class Slot:
             self._now,
             self._recording,
             lambda name, carry_out: Fetcher(name, carry_out, self._inbox.put, _BackgroundFailed),
+            self._stopwatch_s,
         )
         self._plane.connect(addresses_of(message), host.routes)
         self._driver.send(ControlMessage(CONNECTED))

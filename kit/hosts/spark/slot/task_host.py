@@ -5,7 +5,8 @@ Theory of operation. Everything happens on the slot's main thread. An event for 
 credits between tasks of this slot go into the same queue, without a socket. Tasks run in order from the last vertex to
 the first, so that in-flight records are processed before more are read. Tasks that have received a barrier that
 overtakes records run first. A round ends early if it has taken long, because a barrier may have arrived meanwhile; the
-next round resumes where it ended.
+next round resumes where it ended. For the same reason a turn has no more rows than the task is expected to process in
+`turn_ms` (`kit.hosts.spark.slot.turn_rows`).
 
 Reads of a source run directly if they are quick. Otherwise the source's own thread performs them
 (`kit.hosts.spark.slot.fetcher`); it also detects when an empty split has rows. Rows that a sink does not hold until the
@@ -60,6 +61,7 @@ from kit.hosts.spark.driver.background import Background
 from kit.hosts.spark.recording import EventFile
 from kit.hosts.spark.slot.fetcher import Fetcher
 from kit.hosts.spark.slot.meters import Meters
+from kit.hosts.spark.slot.turn_rows import TurnRows
 from kit.hosts.spark.wire.channels import Route
 from kit.hosts.spark.wire.codec import encode_element
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
@@ -72,8 +74,6 @@ TURNS_A_ROUND = 4
 ROUND_MS = 10
 """The duration after which a round ends with the current turn, so that the slot reads its inbox."""
 
-_TURN = ProcessInput()
-
 CreateFetcher = Callable[[str, Callable[[Any], bool]], Fetcher]
 """A factory that takes the name of a thread and the function to call on it."""
 
@@ -84,8 +84,8 @@ class Wires(Protocol):
     def send(self, channel: int, element: Any) -> Any:
         """Send a batch, or the bytes of another element."""
 
-    def grant(self, channel: int, credits: int) -> None:
-        """Give the sender credits."""
+    def grant(self, channel: int, credits: int, max_rows: int | None = None) -> None:
+        """Give the sender credits, for buffers of at most `max_rows` if given."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +105,7 @@ class TaskHost:
     """The tasks with subtask index `slot` of one epoch.
 
     `say` receives messages for the JobMaster; `records` collects the trace's records until the slot sends them. Without
-    `create_fetcher`, all reads run directly.
+    `create_fetcher`, all reads run directly. `stopwatch_s` measures what rows cost, in seconds.
 
     Flink's `TaskExecutor` keeps its tasks in `taskSlotTable`. The articles' `HandlesTasks` is not a class of Flink 2;
     this class handles the tasks.
@@ -123,6 +123,7 @@ class TaskHost:
         now: Callable[[], int],
         recording: EventFile | None = None,
         create_fetcher: CreateFetcher | None = None,
+        stopwatch_s: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.records: list[TraceRecord] = []
         self.rows_read = 0
@@ -140,6 +141,8 @@ class TaskHost:
         self._senders = {c.number: self.tasks[c.source_task] for c in channels if c.source_task in self.tasks}
         self._turns = deque(reversed(self.tasks.values()))
         """The tasks in turn, the next one first."""
+        self._rows = {name: TurnRows(graph.job_graph.settings.turn_ms) for name in self.tasks}
+        """What each task may take in its next turn."""
         self._slot = slot
         self._epoch = epoch
         self._job_id = graph.job_graph.job_id
@@ -150,6 +153,7 @@ class TaskHost:
         self._now = now
         self._recording = recording
         self._create_fetcher = create_fetcher
+        self._stopwatch_s = stopwatch_s
         self._fetchers: dict[str, Fetcher] = {}
         """The fetchers of the source tasks that have read."""
         self._ready: deque[tuple[Machine, ProtocolMessage, str]] = deque()
@@ -181,9 +185,10 @@ class TaskHost:
             self.meters.by_task[receiver.name].take(element.batch)
         self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
 
-    def credit(self, channel: int, credits: int) -> None:
+    def credit(self, channel: int, credits: int, max_rows: int | None = None) -> None:
         """Take credits from a task of another slot."""
-        self._ready.append((self._senders[channel], CreditReceived(channel=channel, credits=credits), ""))
+        credit = CreditReceived(channel=channel, credits=credits, max_rows=max_rows)
+        self._ready.append((self._senders[channel], credit, ""))
 
     def answer(self, work: Work) -> None:
         """Take an answer from the background. Work that was stopped meanwhile is undone, and no answer is delivered."""
@@ -220,7 +225,7 @@ class TaskHost:
         for task in self._in_turn():
             turns = TURNS_A_ROUND
             while turns and task.available:
-                self._handle(task, _TURN, "")
+                self._handle(task, ProcessInput(max_rows=self._rows[task.name].most), "")
                 self._handle_ready()
                 turns -= 1
                 worked = True
@@ -243,12 +248,16 @@ class TaskHost:
     def _handle(self, machine: Machine, event: ProtocolMessage, cause: str) -> None:
         if type(event) is ElementReceived and self.tasks[machine.name].state.is_terminal:
             return  # the task has ended; credits may still release what it sent last
-        started_s = time.perf_counter()
+        task = machine if isinstance(machine, StreamTask) else None
+        rows_before = 0 if task is None else task.rows_processed
+        began_s, started_s = self._stopwatch_s(), time.perf_counter()
         commands = machine.handle(event, self._now(), cause)
         self._handled_in_s = time.perf_counter() - started_s
-        meter = self.meters.by_task.get(machine.name)
-        if meter is not None:
-            meter.busy_s += self._handled_in_s
+        if task is not None:
+            self.meters.by_task[task.name].busy_s += self._handled_in_s
+            rows = task.rows_processed - rows_before
+            if rows:
+                self._rows[task.name].took(rows, self._stopwatch_s() - began_s)
         if self._recording is not None:
             self._recording.add(machine.event_id, machine.at, event, cause)
         if keeps(event, False) or any(keeps(command, False) for command in commands):
@@ -285,9 +294,10 @@ class TaskHost:
     def _grant(self, machine: Machine, command: GrantCredit, cause: str) -> None:
         sender = self._senders.get(command.channel)
         if sender is not None:
-            self._ready.append((sender, CreditReceived(channel=command.channel, credits=command.credits), cause))
+            credit = CreditReceived(channel=command.channel, credits=command.credits, max_rows=command.max_rows)
+            self._ready.append((sender, credit, cause))
         else:
-            self._wires.grant(command.channel, command.credits)
+            self._wires.grant(command.channel, command.credits, command.max_rows)
 
     def _hand_over(self, machine: Machine, message: SlotMessage, cause: str) -> None:
         to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)

@@ -110,7 +110,7 @@ class WorkingSlot:
             else:
                 self._host.element(item.channel, *decode_element(element))
         elif isinstance(item, CreditArrived):
-            self._host.credit(item.channel, item.credits)
+            self._host.credit(item.channel, item.credits, item.max_rows)
         elif isinstance(item, Work):
             self._host.answer(item)
         else:

@@ -57,10 +57,11 @@ class ElementArrived:
 
 @dataclass(frozen=True, slots=True)
 class CreditArrived:
-    """The arrival of credits: the channel's receiver accepts this many more buffers."""
+    """The arrival of credits: the channel's receiver accepts this many more buffers, of `max_rows` at most if given."""
 
     channel: int
     credits: int
+    max_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class _Outgoing(NamedTuple):
     kind: FrameKind
     channel: int
     content: Any
-    """RecordBatch, event bytes or number of credits."""
+    """RecordBatch, event bytes, or credits with their limit on rows."""
 
 
 class _Peer:
@@ -111,7 +112,7 @@ class _Peer:
         if item.kind is FrameKind.EVENT:
             return pack_frame(FrameKind.EVENT, [item.content], item.channel)
         if item.kind is FrameKind.CREDIT:
-            return pack_credit(item.channel, item.content)
+            return pack_credit(item.channel, *item.content)
         encoder = self._encoders.get(item.channel)
         if encoder is None:
             encoder = self._encoders[item.channel] = BatchEncoder(item.channel, self._compression)
@@ -120,7 +121,7 @@ class _Peer:
     def _deliver(self, frame: Frame) -> None:
         channel = frame.channel
         if frame.kind is FrameKind.CREDIT:
-            self._plane._credit_arrived(self.slot, channel, unpack_credit(frame.payload))
+            self._plane._credit_arrived(self.slot, channel, *unpack_credit(frame.payload))
         elif frame.kind is FrameKind.EVENT:
             self._plane._element_arrived(self.slot, channel, bytes(frame.payload))
         elif frame.kind in (FrameKind.SCHEMA, FrameKind.BATCH):
@@ -247,10 +248,13 @@ class DataPlane:
         else:  # not `nbytes`: it lets other threads run meanwhile, which costs ten times as much as the size itself
             connection.send(_Outgoing(FrameKind.BATCH, channel, element), int(element.get_total_buffer_size()))
 
-    def grant(self, channel: int, credits: int) -> None:
-        """Grant the channel's sender `credits` more buffers. Raises KeyError as `send` does."""
+    def grant(self, channel: int, credits: int, max_rows: int | None = None) -> None:
+        """Grant the channel's sender `credits` more buffers, of at most `max_rows` rows if given.
+
+        Raises KeyError as `send` does.
+        """
         connection = self._peers[self._routes[channel].producer].connection
-        connection.send_urgent(_Outgoing(FrameKind.CREDIT, channel, credits))
+        connection.send_urgent(_Outgoing(FrameKind.CREDIT, channel, (credits, max_rows)))
 
     # ---- receiving (on readers' threads) -------------------------------------------------------------------------
 
@@ -258,9 +262,9 @@ class DataPlane:
         self._check(slot, channel, "in")
         self.inbox.put(ElementArrived(channel, element))
 
-    def _credit_arrived(self, slot: int, channel: int, credits: int) -> None:
+    def _credit_arrived(self, slot: int, channel: int, credits: int, max_rows: int | None) -> None:
         self._check(slot, channel, "out")
-        self.inbox.put(CreditArrived(channel, credits))
+        self.inbox.put(CreditArrived(channel, credits, max_rows))
 
     def _check(self, slot: int, channel: int, direction: str) -> None:
         """Check that a peer uses only channels that it shares with us. Before `connect` these are unknown."""

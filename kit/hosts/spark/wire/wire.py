@@ -38,7 +38,7 @@ MAX_FRAME_BYTES = 256 << 20
 
 _CONTROL_HEADER = struct.Struct("!II")
 _BLOB_LENGTH = struct.Struct("!Q")
-_CREDIT = struct.Struct("!Q")
+_CREDIT = struct.Struct("!QQ")
 
 
 class WireError(ConnectionError):
@@ -290,15 +290,15 @@ def _shorten(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def pack_credit(channel: int, credits: int) -> Buffers:
-    """Return a frame that grants `credits` more buffers on the channel."""
-    return pack_frame(FrameKind.CREDIT, [_CREDIT.pack(credits)], channel)
+def pack_credit(channel: int, credits: int, max_rows: int | None = None) -> Buffers:
+    """Return a frame that grants `credits` more buffers on the channel, of at most `max_rows` rows if given."""
+    return pack_frame(FrameKind.CREDIT, [_CREDIT.pack(credits, max_rows or 0)], channel)
 
 
-def unpack_credit(payload: Any) -> int:
-    """Return the number of credits in a CREDIT frame's payload."""
-    (credits,) = _CREDIT.unpack(payload)
-    return int(credits)
+def unpack_credit(payload: Any) -> tuple[int, int | None]:
+    """Return the number of credits in a CREDIT frame's payload, and the limit on the rows of a buffer."""
+    credits, max_rows = _CREDIT.unpack(payload)
+    return int(credits), int(max_rows) or None
 
 
 class _PartsSink(RawIOBase):
