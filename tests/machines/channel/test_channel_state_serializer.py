@@ -112,6 +112,8 @@ def test_damaged_bytes_end_in_one_clear_error(element: DataElement, data: st.Dat
         ("WatermarkStatus", {"idle": pa.array([None], pa.bool_())}),
         ("RecordFragment", {"data": [b"a"]}),
         ("RecordFragment", {"data": [b"a"], "last": [1]}),
+        ("RecordFragment", {"data": pa.array([None], pa.binary()), "last": [True]}),
+        ("RecordFragment", {"data": [b"a"], "last": pa.array([None], pa.bool_())}),
     ],
 )
 def test_what_says_that_it_is_no_batch_must_be_one_of_the_others(kind: str, columns: dict[str, Any]) -> None:
