@@ -7,6 +7,7 @@ the order given here.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -38,10 +39,18 @@ def _assets() -> dict[str, Path]:
     return {path.name: path for path in Path(__file__).parent.rglob("*.*s") if path.suffix in (".js", ".css")}
 
 
+def joined(files: Iterable[str | Path]) -> str:
+    """Return the script of these files, each of which uses those before it. No two of them declare the same name.
+
+    A name is that of a file of this package.
+    """
+    return "\n".join(each.read_text(encoding="utf-8") if isinstance(each, Path) else asset(each) for each in files)
+
+
 @cache
 def stage_js() -> str:
     """Return the module that steps through a film. It exports the functions of a widget's front end."""
-    return "\n".join(map(asset, STAGE_JS))
+    return joined(STAGE_JS)
 
 
 @cache

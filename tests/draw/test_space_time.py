@@ -127,22 +127,18 @@ def test_the_legend_has_what_is_there_and_nothing_else() -> None:
         svg = space_time(lab, 1).svg()
         assert ElementTree.fromstring(svg).tag.endswith("svg")
         texts[mode] = svg
-    assert "sent after the cut, taken before it" in texts["at_least_once"]
-    assert "sent after the cut, taken before it" not in texts["exactly_once"]
+    assert "sent after it, taken before it" in texts["at_least_once"]
+    assert "sent after it, taken before it" not in texts["exactly_once"]
     assert "in flight" not in texts["exactly_once"]
 
 
-def test_many_barriers_are_drawn_by_their_ends() -> None:
-    lab = lab_of(1, rows=60, parallelism=8)
+def test_of_very_many_barriers_the_legend_says_how_many_are_drawn() -> None:
+    lab = lab_of(1, rows=31, parallelism=31)
     lab.run_until(checkpoint=1)
     diagram = space_time(lab, 1)
-    assert len(diagram.barriers) == 2 * 8
-    assert diagram.left_out == "drawn are of 64 barriers the first and the last of each task"
-    last = {each.receiver: each.taken for each in diagram.barriers}
-    assert diagram.cut is not None
-    for task, taken in last.items():
-        assert taken is not None
-        assert taken.at_ms == diagram.cut.instants[task].at_ms, "aligned, a task copies its state at its last barrier"
+    barriers = [each for each in diagram.drawing().primitives() if each.style.startswith("barrier")]
+    assert len({each.hint for each in barriers}) < 31 * 31
+    assert "barrier (1 of 2 is drawn)" in diagram.svg()
 
 
 def test_an_unfinished_phase_is_open() -> None:

@@ -9,7 +9,8 @@ import pytest
 from kit import Lab
 from kit.core.trace.trace import Trace
 from kit.draw import journeys, space_time_data
-from kit.draw.space_time.space_time_data import ELEMENTS, KINDS, LETTERS, SpaceTimeFeed
+from kit.draw.space_time.space_time_data import Arrow, Mark, SpaceTimeFeed
+from kit.draw.space_time.space_time_looks import NAMES
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 
@@ -36,11 +37,24 @@ class Page:
             for column, values in data[name]["columns"].items():
                 table.setdefault(column, [])[data[name]["from"] :] = values
         self.checkpoints |= {each["id"]: each for each in data["checkpoints"]}
-        self.last = {name: data[name] for name in ("n", "tasks", "groups", "epochs", "marks", "losses")}
+        self.last = {name: data[name] for name in ("n", "lanes", "groups", "epochs", "marks", "phrases")}
 
     @property
     def all(self) -> dict[str, Any]:
-        return {"clock": self.clock, "tables": self.tables, "checkpoints": self.checkpoints, **self.last}
+        """Everything; phrases are numbered as they come, so arrows have their words instead."""
+        last = dict(self.last)
+        phrases = last.pop("phrases")
+        worded = {
+            name: {**table, "phrase": [phrases[number] for number in table.get("phrase", ())]}
+            for name, table in self.tables.items()
+        }
+        return {"clock": self.clock, "tables": worded, "checkpoints": self.checkpoints, **last}
+
+
+def arrows(data: dict[str, Any], name: str) -> list[Arrow]:
+    columns = data[name]["columns"]
+    assert tuple(columns) == Arrow._fields
+    return [Arrow(*row) for row in zip(*columns.values(), strict=True)]
 
 
 def told(run: Any) -> dict[str, Any]:
@@ -87,16 +101,19 @@ def test_the_tables_are_what_travelled() -> None:
     lab = lab_of(2, unaligned=True)
     lab.run_until(checkpoint=1)
     found, data = journeys(lab), space_time_data(lab)
-    assert tuple(data["elements"]["columns"]) == ELEMENTS
-    assert tuple(data["letters"]["columns"]) == LETTERS
-    columns = data["elements"]["columns"]
-    tasks = data["tasks"]
-    for number, each in enumerate(found.elements):
+    lanes, phrases = data["lanes"], data["phrases"]
+    for each, arrow in zip(found.elements, arrows(data, "elements"), strict=True):
         assert each.made is not None
-        assert columns["made"][number] == each.made.n
-        assert KINDS[columns["kind"][number]] == each.kind
-        assert (tasks[columns["source"][number]], tasks[columns["target"][number]]) == (each.sender, each.receiver)
-        assert columns["over"][number] == (-1 if each.over is None else each.over.n)
+        assert arrow.made == each.made.n
+        assert NAMES[arrow.look] == {"buffer": "records", "barrier": "barrier"}.get(each.kind, "sign")
+        assert (lanes[arrow.source], lanes[arrow.target]) == (each.sender, each.receiver)
+        assert arrow.over == (-1 if each.over is None else each.over.n)
+        if each.kind == "buffer":
+            assert phrases[arrow.phrase] == f"buffer with {each.rows} record{'s' * (each.rows != 1)}"
+    for letter, arrow in zip(found.letters, arrows(data, "letters"), strict=True):
+        ends = ["JobMaster", letter.task] if letter.to_task else [letter.task, "JobMaster"]
+        assert [lanes[arrow.source], lanes[arrow.target]] == ends
+        assert letter.mail in phrases[arrow.phrase]
     assert [record.at_ms for record in lab.trace] == told(lab)["clock"]
 
 
@@ -117,19 +134,19 @@ def test_an_unfinished_phase_says_what_it_waits_for() -> None:
     lab = lab_of(1)
     lab.run_until(record="BarrierAligned")
     (now,) = space_time_data(lab)["checkpoints"]
-    tasks = space_time_data(lab)["tasks"]
+    lanes = space_time_data(lab)["lanes"]
     record = lab.trace[-1]
-    waits = {tasks[row[0]]: row[-1] for row in now["phases"] if row[-3]}
+    waits = {lanes[mark.lane]: mark.words for mark in now["marks"] if NAMES[mark.look].endswith(" open")}
     awaited = [lab.look.stages[-1].ends()[number][0] for number in record.data["awaited"]]
     assert awaited
     assert all(f"{source} (" in waits[record.machine.partition("@")[0]] for source in awaited)
-    assert waits[record.machine.partition("@")[0]].startswith("barrier 1 from ")
+    assert waits[record.machine.partition("@")[0]].startswith("waits for barrier 1 from ")
 
 
 def test_a_trace_that_was_cut_or_tells_of_barriers_only_will_do() -> None:
     plain = space_time_data(story(detailed=False))
-    kinds = {KINDS[kind] for kind in plain["elements"]["columns"]["kind"]}
-    assert kinds == {"barrier"}
+    assert {NAMES[arrow.look] for arrow in arrows(plain, "elements")} == {"barrier"}
     assert {each["id"] for each in plain["checkpoints"]} == {1, 2}
+    assert plain["table"]["mark"] == Mark._fields
     assert space_time_data(Trace())["n"] == 0
     assert space_time_data(Lab(lab_of().job))["checkpoints"] == []

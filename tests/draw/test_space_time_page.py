@@ -42,8 +42,8 @@ COUNTS = """
   const { run, chosen, cut } = pane;
   const { epoch } = run.checkpoints.get(chosen);
   const found = {};
-  run.elements.kind.forEach((kind, i) => {
-    const side = kind === run.BUFFER && run.crossing(i, cut, epoch);
+  run.elements.look.forEach((look, i) => {
+    const side = look === run.RECORDS && run.crossing(i, cut, epoch);
     if (side) found[side] = (found[side] ?? 0) + 1;
   });
   return found;
@@ -113,8 +113,8 @@ def test_pointing_tells_and_a_click_names(page: Page, lab: Lab, exported: Path) 
     page.wait_for_timeout(50)
     found = page.evaluate(
         """() => {
-          const each = pane.painter.visible.find((e) => e.style === "IN_FLIGHT" && e.over - e.received > 30);
-          return { x: (each.received + each.over) / 2, y: each.to, channel: pane.run.elements.channel[each.i] };
+          const each = pane.drawing.arrows.find((e) => e.lookName === "IN_FLIGHT" && e.over - e.received > 30);
+          return { x: (each.received + each.over) / 2, y: each.to, channel: pane.run.elements.pick[each.i] };
         }"""
     )
     at = {"x": found["x"], "y": found["y"]}
@@ -131,10 +131,10 @@ def test_pointing_tells_and_a_click_names(page: Page, lab: Lab, exported: Path) 
 
 def test_it_follows_the_theme(page: Page, exported: Path) -> None:
     opened(page, exported)
-    assert page.evaluate("pane.painter.inks.paper") == "#ffffff"
+    assert page.evaluate("pane.pen.inks.paper") == "#ffffff"
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    page.wait_for_function("() => pane.painter.inks.paper !== '#ffffff'")
-    corner = page.evaluate("() => [...pane.painter.ctx.getImageData(2, pane.canvas.height - 3, 1, 1).data]")
+    page.wait_for_function("() => pane.pen.inks.paper !== '#ffffff'")
+    corner = page.evaluate("() => [...pane.pen.ctx.getImageData(2, pane.canvas.height - 3, 1, 1).data]")
     assert sum(corner[:3]) < 200
     assert page.evaluate("getComputedStyle(document.querySelector('.kit-st')).backgroundColor") == "rgb(20, 24, 31)"
 
@@ -177,14 +177,14 @@ async () => {
   document.documentElement.dataset.theme = "light";
   await frame();
   await frame();
-  const before = pane.painter.inks.paper;
+  const before = pane.pen.inks.paper;
   await new Promise((done) => setTimeout(done)); // as a style sheet that has come: between two frames
   pane.ask();
   document.documentElement.dataset.theme = "dark";
   document.body.style.display = "none";
   requestAnimationFrame(() => { document.body.style.display = ""; });
   for (let n = 0; n < 3; n++) await frame();
-  return [before, pane.painter.inks.paper];
+  return [before, pane.pen.inks.paper];
 }
 """
 
@@ -206,13 +206,14 @@ def test_many_subtasks_share_a_band_until_it_is_opened(page: Page, tmp_path: Pat
 
 LANES = """
 ([sizes, opened]) => {
-  const groups = [], tasks = [];
+  const groups = [], lanes = ["JobMaster"];
   sizes.forEach((size, k) => {
-    groups.push({ name: `v${k}`, tasks: [...Array(size).keys()].map((i) => tasks.length + i) });
-    for (let i = 0; i < size; i++) tasks.push(`v${k}/${i}`);
+    groups.push({ name: `v${k}`, lanes: [...Array(size).keys()].map((i) => lanes.length + i) });
+    for (let i = 0; i < size; i++) lanes.push(`v${k}/${i}`);
   });
-  const cut = tasks.map(() => -1);
-  const { labels, height } = new pane.lanes.constructor({ groups, tasks }, new Set(opened), cut, 586);
+  const cut = lanes.map(() => -1);
+  const { table } = pane.run;
+  const { labels, height } = new pane.lanes.constructor({ groups, lanes, table }, new Set(opened), cut, 586);
   return { height, labels: labels.length, apart: Math.min(...labels.slice(1).map(({ y }, k) => y - labels[k].y)) };
 }
 """
@@ -253,11 +254,11 @@ async () => {
     read.drawImage(pane.canvas, 0, 0);
     return read.getImageData(0, 0, pane.canvas.width, pane.canvas.height).data;
   };
-  pane.painter.visible.length = 0;
-  for (let k = 0; k < 300; k += 1) pane.painter.visible.push({ style: "records", leaves: false });
-  const exact = pane.painter.draw.bind(pane.painter);
+  pane.drawing.arrows.length = 0;
+  for (let k = 0; k < 300; k += 1) pane.drawing.arrows.push({ leaves: false });
+  const exact = pane.pen.begin.bind(pane.pen);
   let draws = 0;
-  pane.painter.draw = (scene) => { draws += 1; exact(scene); };
+  pane.pen.begin = (width, height) => { draws += 1; exact(width, height); };
   const before = pixels();
   for (const px of [30, 25, 40, -20]) { pane.pan(px); await drawn(); }
   const [moved, glided] = [pixels(), draws];
@@ -265,7 +266,7 @@ async () => {
   const [settled, after] = [pixels(), draws];
   const differs = (one, other) => one.filter((value, k) => Math.abs(value - other[k]) > 40).length;
   const apart = (one, other) => differs(one, other) / one.length;
-  return { glided, after, off: apart(moved, settled), moved: apart(before, settled), shift: pane.painter.shift };
+  return { glided, after, off: apart(moved, settled), moved: apart(before, settled), shift: pane.drawing.shift };
 }
 """
 

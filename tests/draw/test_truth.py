@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from matplotlib.colors import to_hex
@@ -11,9 +13,12 @@ from matplotlib.patches import Rectangle
 
 from kit.draw import gantt, phases, space_time, space_time_data
 from kit.draw.assets import light_colours
-from kit.draw.charts.gantt import PHASE_INKS
+from kit.draw.space_time.space_time_data import Mark
+from kit.draw.space_time.space_time_looks import NAMES, STYLES
+from kit.draw.views.phase_rows import LOOK_INKS, PHASE_INKS, PhaseRow, row_html
 from kit.hosts.lab import Lab, open_scenario
 from kit.hosts.lab.scenarios.scenario import all_scenarios
+from kit.run.checkpoint_path import Span
 from kit.verify.swarm.swarm import drawn
 from tests.draw.labs import lab_of
 from tests.draw.truth import untruths
@@ -140,33 +145,34 @@ def test_sources_wait_for_the_trigger_and_for_no_barrier(settings: dict[str, obj
     lab.run_until(checkpoint=2)
     data = space_time_data(lab)
     for each in data["checkpoints"]:
-        for task, look, since, until, *_ in each["phases"]:
-            name = data["phases"][look]
-            assert name in data["words"]["phases"]
-            is_source = data["tasks"][task].startswith("letters/")
+        for name, mark in phase_marks(each):
+            is_source = data["lanes"][mark.lane].startswith("letters/")
             assert (name == "trigger") <= is_source
             assert (name == "start_delay") <= (not is_source)
             if is_source and name == "alignment":
-                assert since == until, "in the order of records, too"
+                assert mark.since == mark.until, "in the order of records, too"
 
 
 def test_a_task_with_one_input_waits_for_no_other_barriers() -> None:
     lab = lab_of(3, parallelism=1)
     lab.run_until(checkpoint=1)
-    data = space_time_data(lab)
-    rows = [row for each in data["checkpoints"] for row in each["phases"]]
-    alignments = [(since, until) for _, look, since, until, *_ in rows if data["phases"][look] == "alignment"]
+    marks = [each for known in space_time_data(lab)["checkpoints"] for each in phase_marks(known)]
+    alignments = [mark for name, mark in marks if name == "alignment"]
     assert alignments
-    assert all(since == until for since, until in alignments)
+    assert all(mark.since == mark.until for mark in alignments)
 
 
 def test_the_cut_is_where_the_phases_before_it_end() -> None:
     lab = lab_of(2)
     lab.run_until(checkpoint=1)
-    data = space_time_data(lab)
-    (each,) = data["checkpoints"]
-    ends = {task: until for task, look, _, until, *_ in each["phases"] if data["phases"][look] == "alignment"}
-    assert ends == dict(each["cut"])
+    (each,) = space_time_data(lab)["checkpoints"]
+    assert {mark.lane: mark.until for name, mark in phase_marks(each) if name == "alignment"} == dict(each["cut"])
+
+
+def phase_marks(known: dict[str, Any]) -> list[tuple[str, Mark]]:
+    """Return the marks of a checkpoint's phases, each with the look of its span."""
+    named = [(NAMES[mark.look], mark) for mark in known["marks"]]
+    return [(name.split()[1], mark) for name, mark in named if name.startswith("phase ")]
 
 
 # --- legends ----------------------------------------------------------------------------------------------------------
@@ -207,11 +213,19 @@ def test_the_legend_of_the_diagram_has_what_is_drawn_in_its_time() -> None:
     lab = lab_of(2)
     lab.run_until(checkpoint=2)
     whole = space_time(lab, 2).svg()
-    assert "cut of 2: each task copies its state" in whole
+    assert "cut: each task copies its state" in whole
     assert "writes the copy" in whole
     before = space_time(lab, 2, since_ms=0, until_ms=lab.moment().checkpoints[1].triggered_ms - 1).svg()
-    assert "cut of 2: each task copies its state" not in before
-    assert "writes the copy" not in before.partition('class="grid"')[2].rpartition("</text>")[0]
+    assert "cut: each task copies its state" not in before
+    assert "writes the copy" not in before
+
+
+def test_a_phase_has_one_colour_in_all_pictures() -> None:
+    assert {f"phase {look}": ink for look, ink in LOOK_INKS.items()}.items() <= {
+        name: style.fill for name, style in STYLES.items()
+    }.items()
+    row = PhaseRow("a/0", [Span(phase, n, n + 1, open=False) for n, phase in enumerate(PHASE_INKS)])
+    assert re.findall(r"background-color:var\(--kit-([\w-]+)\)", row_html(row, 0, 6)) == [*PHASE_INKS.values()]
 
 
 def test_what_a_checkpoint_that_is_over_waited_for_is_told_in_the_past_tense() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import traitlets
 
-from kit.draw.assets import asset
+from kit.draw.assets import joined
 from widgets.base.listening import ListeningWidget, listening
 from widgets.runs.item import Item
 
@@ -27,7 +27,7 @@ class ActionList(ListeningWidget):
     item must all contain.
     """
 
-    _esm = listening(asset("elements.js") + (Path(__file__).parent / "action_list.js").read_text(encoding="utf-8"))
+    _esm = listening(joined(["elements.js", Path(__file__).with_name("action_list.js")]))
     name = traitlets.Unicode("Actions").tag(sync=True)
     groups: Any = traitlets.List().tag(sync=True)
     more = traitlets.Unicode("").tag(sync=True)

@@ -9,16 +9,14 @@ from pathlib import Path
 
 import traitlets
 
-from kit.draw.svg import asset
+from kit.draw.assets import asset, joined
 from widgets.base.listening import ListeningWidget, listening
 
 
 class Notice(ListeningWidget):
     """One message over the explorer, next to the last click; it takes no room."""
 
-    _esm = listening(
-        asset("elements.js") + asset("scrollers.js") + (Path(__file__).parent / "notice.js").read_text(encoding="utf-8")
-    )
+    _esm = listening(joined(["elements.js", "scrollers.js", Path(__file__).with_name("notice.js")]))
     _css = asset("theme.css") + (Path(__file__).parent / "explorer.css").read_text(encoding="utf-8")
     text = traitlets.Unicode("").tag(sync=True)
     is_error = traitlets.Bool(True).tag(sync=True)

@@ -13,21 +13,19 @@ from typing import Any
 
 import traitlets
 
+from kit.draw.assets import joined
 from kit.draw.page.checkpoint_page import export_checkpoint
-from kit.draw.svg import asset
 from kit.draw.views.checkpoints.browser import browser_html
 from kit.draw.views.checkpoints.browser_answers import answered
 from kit.snapshots.checkpoints.checkpoint import Checkpoint
 from widgets.base.listening import ListeningWidget, listening
 from widgets.base.static_form import StaysInNotebook
 
-_SCRIPT = Path(__file__).parent / "checkpoint_browser.js"
-
 
 class CheckpointBrowser(StaysInNotebook, ListeningWidget):
     """The browser of a checkpoint. In a closed notebook its page stays, with the first rows of each state."""
 
-    _esm = listening(asset("browser.js") + _SCRIPT.read_text(encoding="utf-8"))
+    _esm = listening(joined(["browser.js", Path(__file__).with_name("checkpoint_browser.js")]))
     page = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, checkpoint: Checkpoint, **traits: Any) -> None:

@@ -14,8 +14,7 @@ from ipywidgets import widget_serialization
 from kit.draw.picture import Svg
 from kit.draw.space_time.space_time import SpaceTime, space_time
 from kit.draw.space_time.space_time_data import SpaceTimeFeed
-from kit.draw.space_time.space_time_page import space_time_script, space_time_styles
-from kit.draw.svg import asset
+from kit.draw.space_time.space_time_page import space_time_module, space_time_styles
 from kit.run.run import run_of
 from widgets.base.deferred import AfterEachCell
 from widgets.base.listening import ListeningWidget, listening
@@ -30,7 +29,7 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
     cell, and by `refresh()`. Raises TypeError for anything but a run.
     """
 
-    _esm = listening(space_time_script() + asset("space_time_widget.js"))
+    _esm = listening(space_time_module())
     _css = space_time_styles()
     data = traitlets.Dict().tag(sync=True)
     more = traitlets.Dict().tag(sync=True)

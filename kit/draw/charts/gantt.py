@@ -9,6 +9,7 @@ from kit.core.extras import naming_extras
 from kit.draw.assets import light_colours
 from kit.draw.picture import Chart
 from kit.draw.views.phase_bars import phase_rows
+from kit.draw.views.phase_rows import PHASE_INKS
 from kit.run.checkpoint_path import Span, legend_of
 from kit.run.durations import duration
 from kit.run.journeys import journeys
@@ -17,15 +18,6 @@ from kit.run.reason_words import ended_in_short
 from kit.run.run import run_of
 from kit.why.phases import phases_of
 
-PHASE_INKS = {
-    "start_delay": "line-2",
-    "alignment": "align-solid",
-    "sync": "bad-solid",
-    "async": "accent",
-    "in_flight": "capture",
-    "ack": "good-solid",
-}
-"""The theme's colour of each phase."""
 LONGEST_NOTE = 70
 
 

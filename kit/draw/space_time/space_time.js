@@ -1,9 +1,7 @@
 // The space-time diagram of a run: pan, zoom, point, choose. `new SpaceTimePane(root, data, { go, pick })` draws the data
 // of `kit/draw/space_time/space_time_data.py`; `show(n)` moves its cursor, `take(data)` adds new data. The other parts are in
-// `space_time_run.js`, `space_time_lanes.js` and `space_time_painter.js`.
+// `space_time_run.js`, `space_time_lanes.js`, `space_time_drawing.js` and `space_time_pen.js`.
 
-const NEVER = -1;
-const RULER = 34;
 const MAP = 34;
 const MOST_HEIGHT = 620;
 const LEAST_SPAN = 6;
@@ -14,37 +12,7 @@ const SETTLES_AFTER_MS = 140;
 const NUMBERS = new Intl.NumberFormat("en");
 const KEYS = "← → step the cursor, Shift a tenth of what is seen; [ ] from checkpoint to checkpoint; + − zoom; 0 all";
 
-const PHASE_SIGN = (name) => `<rect x="2" y="3" width="22" height="7" class="phase ${name}"/>`;
-const LEGEND = [
-  ["cut", '<path class="cut" d="M4 7H22"/><rect class="mark" x="9" y="3" width="8" height="8"/>', "cut: each task copies its state; shaded, what is in the checkpoint"],
-  ["other cuts", '<path class="cut other" d="M4 7H22"/>', "cuts of other checkpoints"],
-  ["barrier", '<path class="barrier" d="M2 7H24"/>', "barrier"],
-  ["IN_FLIGHT", '<path class="in-flight" d="M2 7H24"/>', "in flight: sent before the cut, taken after it"],
-  ["AGAINST", '<path class="against" d="M2 7H24"/>', "against the cut: sent after it, taken before it"],
-  ["BEFORE", '<path class="before" d="M2 7H24"/>', "records in the checkpoint"],
-  ["AFTER", '<path class="after" d="M2 7H24"/>', "records not in it"],
-  ["records", '<path class="records" d="M2 7H24"/>', "records"],
-  ["sign", '<path class="sign" d="M2 7H24"/>', "watermark or end"],
-  ["wait", '<path class="wait" d="M2 7H24"/>', "along a line: waits in a queue there"],
-  ["letter", '<path class="letter" d="M2 7H24"/>', "message from or to the JobMaster"],
-  ["trigger", PHASE_SIGN("start_delay"), "waits for the trigger"],
-  ["begin", PHASE_SIGN("start_delay"), "waits for the trigger or the first barrier"],
-  ["start_delay", PHASE_SIGN("start_delay"), "waits for the first barrier"],
-  ["alignment", PHASE_SIGN("alignment"), "waits for the other barriers"],
-  ["sync", PHASE_SIGN("sync"), "copies its state"],
-  ["async", PHASE_SIGN("async"), "writes the copy"],
-  ["in_flight", PHASE_SIGN("in_flight"), "captures and writes in-flight data"],
-  ["ack", PHASE_SIGN("ack"), "acknowledgement under way"],
-  ["open", '<rect x="2" y="3" width="22" height="7" class="phase open"/>', "not finished"],
-  ["slow", '<rect x="2" y="2" width="22" height="9" class="phase slow"/>', "much longer than at the others of its operator"],
-  ["failure", '<path class="failure" d="M6 2h12l-6 9z"/>', "failure"],
-  ["fault", '<path class="failure" d="M6 2h12l-6 9z"/>', "fault made in the lab"],
-  ["restore", '<path class="restore" d="M6 2h12l-6 9z"/>', "restore"],
-];
-
-const STARTS = ["trigger", "begin", "start_delay"];
-
-export class SpaceTimePane {
+class SpaceTimePane {
   constructor(root, data, { go = () => {}, pick = () => {} } = {}) {
     this.root = root;
     this.go = go;
@@ -56,7 +24,8 @@ export class SpaceTimePane {
     this.build();
     this.run = new SpaceTimeRun(data);
     this.n = this.run.n;
-    this.painter = new Painter(this.canvas);
+    this.px = this.run.table.sizes;
+    this.pen = new Pen(this.canvas, this.run.table.styles);
     this.watch();
     this.renew();
     this.tellMeasure();
@@ -180,10 +149,7 @@ export class SpaceTimePane {
   renew() {
     this.cut = undefined;
     const options = [["auto", "the one at the cursor"]];
-    for (const each of this.run.checkpoints.values()) {
-      const sign = { completed: "✓", aborted: "✗" }[each.status] ?? "…";
-      options.push([String(each.id), `${each.savepoint ? "savepoint" : "checkpoint"} ${each.id} ${sign}`]);
-    }
+    for (const each of this.run.checkpoints.values()) options.push([String(each.id), each.label]);
     const key = options.join();
     if (key !== this.optionsKey) {
       this.optionsKey = key;
@@ -222,7 +188,7 @@ export class SpaceTimePane {
     let went = known?.went ?? "";
     if (known && this.n < known.triggered) {
       went = `it begins later, at ${this.ms(known.triggered)}`;
-      said = `${known.savepoint ? "Savepoint" : "Checkpoint"} ${known.id} has not begun at the cursor`;
+      said = `${known.said.split(":", 1)[0]} has not begun at the cursor`;
     } else if (known && this.n < known.finished) {
       went = `under way at the cursor; later ${went}`;
     }
@@ -232,7 +198,7 @@ export class SpaceTimePane {
 
   // Place the lines, which depends on the open vertices and, in a closed band, on the cut.
   layOut() {
-    this.lanes = new Lanes(this.run, this.opened, this.cut, MOST_HEIGHT - RULER);
+    this.lanes = new Lanes(this.run, this.opened, this.cut, MOST_HEIGHT - this.px.ruler);
     this.stale = true;
   }
 
@@ -301,7 +267,7 @@ export class SpaceTimePane {
     if (!known) { this.look(...this.whole); return; }
     const begin = this.u(known.triggered);
     const end = this.u(Math.max(known.finished === NEVER ? this.run.n : known.finished, ...known.cut.map(([, n]) => n)));
-    const margin = Math.max(this.order ? 4 : 2, 0.22 * (end - begin));
+    const margin = Math.max(this.px.least_margin, this.px.margin * (end - begin));
     this.look(begin - margin, end + margin);
   }
 
@@ -336,7 +302,7 @@ export class SpaceTimePane {
     if (!this.stale) return;
     this.stale = false;
     const width = this.view.clientWidth;
-    const height = Math.min(MOST_HEIGHT, RULER + this.lanes.height);
+    const height = Math.min(MOST_HEIGHT, this.px.ruler + this.lanes.height);
     this.width = width;
     this.height = height;
     this.main.style.height = `${height}px`;
@@ -350,14 +316,14 @@ export class SpaceTimePane {
     fit(this.canvas, width, height);
     this.mapWidth = this.map.parentNode.clientWidth;
     fit(this.map, this.mapWidth, MAP);
-    this.scroller.style.top = `${RULER + this.lanes.job}px`;
+    this.scroller.style.top = `${this.px.ruler + this.lanes.job}px`;
     this.spacer.style.height = `${this.lanes.height - this.lanes.job}px`;
     this.label();
   }
 
   label() {
-    this.jobName.style.top = `${RULER + this.lanes.job - 8}px`;
-    this.names.replaceChildren(...this.lanes.labels.map(({ y, text, task, group, fold, count, isTall }) => {
+    this.jobName.style.top = `${this.px.ruler + this.lanes.job - 8}px`;
+    this.names.replaceChildren(...this.lanes.labels.map(({ y, text, lane, group, fold, count, isTall }) => {
       const name = document.createElement("button");
       name.type = "button";
       name.className = `kit-st-name${isTall ? " kit-st-tall" : ""}`;
@@ -378,7 +344,7 @@ export class SpaceTimePane {
         name.addEventListener("click", () => this.fold(group.name));
       } else {
         name.setAttribute("aria-label", text);
-        name.addEventListener("click", () => this.pick(`task:${this.run.tasks[task]}`));
+        name.addEventListener("click", () => this.pick(`task:${this.run.lanes[lane]}`));
       }
       return name;
     }));
@@ -398,7 +364,7 @@ export class SpaceTimePane {
       if (!this.isHidden && this.root.clientWidth === 0) this.ask();
       return;
     }
-    const glides = this.glides && this.inked && !this.stale && this.painter.visible?.length > GLIDES_FROM;
+    const glides = this.glides && this.inked && !this.stale && this.drawing?.arrows.length > GLIDES_FROM;
     this.glides = false;
     if (glides) {
       this.glide();
@@ -406,8 +372,9 @@ export class SpaceTimePane {
     }
     const began = performance.now();
     this.size();
-    if (!this.inked) { this.painter.readInks(); this.inked = true; }
-    this.painter.draw(this.scene(...this.window, this.width));
+    if (!this.inked) { this.pen.readInks(); this.inked = true; }
+    this.drawing = new Drawing(this.pen, this.scene(...this.window, this.width)).draw();
+    this.drawCursor();
     this.drawn = this.window;
     this.drawMap();
     this.names.style.transform = `translateY(${-this.scroll}px)`;
@@ -423,8 +390,8 @@ export class SpaceTimePane {
     const ms = run.ms;
     const known = run.checkpoints.get(this.chosen);
     return {
-      run, lanes: this.lanes, width, height: this.height, top: RULER, scroll: this.scroll, chosen: this.chosen,
-      cut: this.cut, cursor: this.n, order, ticks: this.ticks(a, b, width),
+      run, lanes: this.lanes, width, height: this.height, top: this.px.ruler, scroll: this.scroll, chosen: this.chosen,
+      cut: this.cut, order, ticks: this.ticks(a, b, width),
       x: order ? (n) => (n - a) * scale : (n) => (ms[n] - a) * scale, xMs: (at) => (at - a) * scale,
       epoch: known ? run.epochs.find((each) => each.epoch === known.epoch) : null,
       range: [this.recordAt(Math.max(a, this.whole[0])) - 1, order ? Math.ceil(b) : run.recordAt(b + 1) + 1],
@@ -437,26 +404,28 @@ export class SpaceTimePane {
   glide() {
     const [a, b] = this.window;
     const span = b - a;
-    const about = [this.n, this.run.n, this.order, this.chosen, this.scroll, this.width, this.height, this.painter.inks.paper];
+    const about = [this.n, this.run.n, this.order, this.chosen, this.scroll, this.width, this.height, this.pen.inks.paper];
     const key = [...about, Math.round(1e6 * this.width / span)].join();
     if (this.layer?.key !== key || this.layer.lanes !== this.lanes || a < this.layer.a || b > this.layer.b) {
-      const canvas = this.layer?.painter.canvas ?? document.createElement("canvas");
+      const canvas = this.layer?.pen.canvas ?? document.createElement("canvas");
       const width = Math.round(this.width * (1 + 2 * BESIDE));
       const ratio = window.devicePixelRatio || 1;
       if (canvas.width !== Math.round(width * ratio) || canvas.height !== this.canvas.height) {
         [canvas.width, canvas.height] = [Math.round(width * ratio), this.canvas.height];
       }
-      const painter = this.layer?.painter ?? new Painter(canvas);
-      Object.assign(painter, { inks: this.painter.inks, font: this.painter.font });
+      const pen = this.layer?.pen ?? new Pen(canvas, this.run.table.styles);
+      Object.assign(pen, { inks: this.pen.inks, font: this.pen.font });
       const beside = (span * (width / this.width - 1)) / 2;
-      painter.draw(this.scene(a - beside, b + beside, width));
-      this.layer = { key, lanes: this.lanes, painter, a: a - beside, b: b + beside };
+      new Drawing(pen, this.scene(a - beside, b + beside, width)).draw();
+      this.layer = { key, lanes: this.lanes, pen, a: a - beside, b: b + beside };
     }
     const ratio = this.canvas.width / this.width;
-    const { ctx } = this.painter;
+    const { ctx } = this.pen;
     ctx.setTransform(1, 0, 0, 1, 0, 0);
-    ctx.drawImage(this.layer.painter.canvas, -Math.round(((a - this.layer.a) / span) * this.width * ratio), 0);
-    this.painter.shift = ((a - this.drawn[0]) / span) * this.width;
+    ctx.drawImage(this.layer.pen.canvas, -Math.round(((a - this.layer.a) / span) * this.width * ratio), 0);
+    ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.drawCursor();
+    this.drawing.shift = ((a - this.drawn[0]) / span) * this.width;
     this.drawMap();
     clearTimeout(this.settling);
     this.settling = setTimeout(() => this.ask(), SETTLES_AFTER_MS);
@@ -476,59 +445,79 @@ export class SpaceTimePane {
       const told = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : duration(at);
       const half = 3.2 * told.length;
       const isUnderCursor = Math.abs(x - cursor) < half + 8;
-      if (x > half && x < width - half) found.push({ x, label: isUnderCursor ? "" : told });
+      if (x > half && x < width - half) found.push({ x, words: isUnderCursor ? "" : told });
     }
     return found;
   }
 
+  // Draw the cursor, and fade what comes after it.
+  drawCursor() {
+    const { width, height, px: { ruler }, pen: { ctx, inks } } = this;
+    const [a, b] = this.window;
+    const x = ((this.u(this.n) - a) / (b - a)) * width;
+    if (x < width) {
+      ctx.globalAlpha = 0.68;
+      ctx.fillStyle = inks.paper;
+      ctx.fillRect(Math.max(0, x), ruler - 1, width - Math.max(0, x), height);
+      ctx.globalAlpha = 1;
+    }
+    if (x < -1 || x > width + 1) return;
+    ctx.strokeStyle = ctx.fillStyle = inks.strong;
+    ctx.lineWidth = 1.4;
+    ctx.beginPath();
+    ctx.moveTo(x, ruler - 20);
+    ctx.lineTo(x, height);
+    ctx.stroke();
+    ctx.beginPath();
+    for (const [dx, dy] of [[-6, -22], [6, -22], [6, -14], [0, -7], [-6, -14]]) ctx.lineTo(x + dx, ruler + dy);
+    ctx.fill();
+  }
+
   drawMap() {
-    const { run, painter } = this;
+    const { run, pen } = this;
     const ctx = this.map.getContext("2d");
     const ratio = window.devicePixelRatio || 1;
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     const [first, last] = this.whole;
     const width = this.mapWidth;
     const x = (n) => ((this.u(n) - first) / (last - first)) * width;
-    ctx.fillStyle = painter.inks.card;
+    ctx.fillStyle = pen.inks.card;
     ctx.fillRect(0, 0, width, MAP);
     let row = 0;
     for (const each of run.checkpoints.values()) {
       const begin = x(each.triggered), end = each.finished === NEVER ? width : x(each.finished);
-      ctx.fillStyle = painter.ofCheckpoint(each.id);
+      ctx.fillStyle = pen.ink("cp", each.id);
       ctx.globalAlpha = each.id === this.chosen ? 1 : 0.55;
       const y = 4 + (row++ % 3) * 9;
       ctx.fillRect(begin, y, Math.max(2, end - begin), 7);
-      if (each.status === "aborted") { ctx.fillStyle = painter.inks["bad-solid"]; ctx.fillRect(end - 1.5, y - 1, 3, 9); }
+      if (each.status === "aborted") { ctx.fillStyle = pen.inks["bad-solid"]; ctx.fillRect(end - 1.5, y - 1, 3, 9); }
     }
     ctx.globalAlpha = 1;
-    for (const { kind, n } of run.marks) {
-      ctx.fillStyle = kind === "restore" ? painter.inks.accent : painter.inks["bad-solid"];
-      ctx.fillRect(x(n) - 1, 0, 2, MAP);
+    for (const { name, look, since } of run.layers.flat()) {
+      if (look.shape !== "triangle") continue;
+      ctx.fillStyle = pen.ink(run.table.styles[name].fill);
+      ctx.fillRect(x(since) - 1, 0, 2, MAP);
     }
     const [a, b] = this.window.map((u) => ((u - first) / (last - first)) * width);
-    ctx.fillStyle = painter.inks.paper;
+    ctx.fillStyle = pen.inks.paper;
     ctx.globalAlpha = 0.6;
     ctx.fillRect(0, 0, Math.max(0, a), MAP);
     ctx.fillRect(b, 0, width - b, MAP);
     ctx.globalAlpha = 1;
-    ctx.strokeStyle = painter.inks["ink-2"];
+    ctx.strokeStyle = pen.inks["ink-2"];
     ctx.lineWidth = 1.5;
     ctx.strokeRect(Math.max(0.75, a), 0.75, Math.min(width - 0.75, b) - Math.max(0.75, a), MAP - 1.5);
-    ctx.fillStyle = painter.inks.strong;
+    ctx.fillStyle = pen.inks.strong;
     ctx.fillRect(x(this.n) - 0.75, 0, 1.5, MAP);
   }
 
   explain() {
-    const seen = new Set(this.painter.seen);
-    const starts = STARTS.filter((name) => seen.delete(name)); // one sign per colour
-    if (starts.length) seen.add(starts.length > 1 ? "begin" : starts[0]);
-    const shown = LEGEND.filter(([name]) => seen.has(name));
-    const part = (name) => (this.painter.sampled.has(name) ? ` (1 of ${this.painter.sampled.get(name)} is drawn)` : "");
-    const key = shown.map(([name]) => name + part(name)).join();
+    const entries = this.run.legend(this.drawing);
+    const key = entries.map(([words]) => words).join();
     if (key === this.legendKey) return;
     this.legendKey = key;
-    this.legend.innerHTML = shown.map(([name, sign, text]) =>
-      `<span><svg width="26" height="14" aria-hidden="true">${sign}</svg>${text}${part(name)}</span>`).join("");
+    this.legend.innerHTML = entries.map(([words, sign]) =>
+      `<span><svg width="26" height="14" aria-hidden="true">${sign}</svg>${words}</span>`).join("");
   }
 
   // --- pointing ----------------------------------------------------------------------------------------------------
@@ -545,9 +534,9 @@ export class SpaceTimePane {
     this.pointers.set(event.pointerId, at);
     this.view.setPointerCapture(event.pointerId);
     const cursor = ((this.u(this.n) - this.window[0]) / (this.window[1] - this.window[0])) * this.width;
-    const scrubs = at.y < RULER || (Math.abs(at.x - cursor) < 5 && !this.painter.at(at.x, at.y));
+    const scrubs = at.y < this.px.ruler || (Math.abs(at.x - cursor) < 5 && !this.drawing.find(at.x, at.y));
     this.dragged = { how: this.pointers.size > 1 ? "pinch" : scrubs ? "scrub" : "pan", from: at, moved: false };
-    if (at.y < RULER && !this.painter.at(at.x, at.y)) this.scrub(at.x);
+    if (at.y < this.px.ruler && !this.drawing.find(at.x, at.y)) this.scrub(at.x);
     event.preventDefault();
   }
 
@@ -577,7 +566,7 @@ export class SpaceTimePane {
     if (!this.pointers.delete(event.pointerId) || this.pointers.size > 0) return;
     const { dragged } = this;
     if (dragged.moved || event.type === "pointercancel") return;
-    const found = this.painter.at(dragged.from.x, dragged.from.y);
+    const found = this.drawing.find(dragged.from.x, dragged.from.y);
     const name = found ? this.nameOf(found) : "";
     if (name) {
       this.moveInto(found);
@@ -586,16 +575,13 @@ export class SpaceTimePane {
     else if (dragged.how === "pan") this.scrub(dragged.from.x);
   }
 
-  // Move the cursor to a moment at which the item is in flight, unless it is already.
-  moveInto({ element, letter }) {
-    const name = element !== undefined ? "elements" : letter !== undefined ? "letters" : "";
+  // Move the cursor to a moment at which the arrow is under way, unless it is already.
+  moveInto({ name, i }) {
     if (!name) return;
-    const [table, i] = [this.run[name], element ?? letter];
-    const begin = (name === "elements" ? table.made : table.sent)[i];
-    const over = table.over[i] === NEVER ? this.run.n + 1 : table.over[i];
-    if (this.n >= begin && this.n < over) return;
-    const received = table.received?.[i] ?? NEVER;
-    this.moveTo(Math.max(begin, (received === NEVER ? over : received) - 1));
+    const { made, received, over } = this.run[name];
+    const end = over[i] === NEVER ? this.run.n + 1 : over[i];
+    if (this.n >= made[i] && this.n < end) return;
+    this.moveTo(Math.max(made[i], (received[i] === NEVER ? end : received[i]) - 1));
   }
 
   scrub(px) {
@@ -650,45 +636,21 @@ export class SpaceTimePane {
     this.fitTo(to);
   }
 
-  nameOf(found) {
-    if (found.element !== undefined) return `channel:${this.run.elements.channel[found.element]}`;
-    if (found.letter !== undefined) return `message:${this.run.letters.id[found.letter]}`;
-    return found.pick;
+  nameOf({ mark, known, name, i, look }) {
+    return mark ? this.run.pick(mark, known) : `${look.picks}:${this.run[name].pick[i]}`;
   }
 
   point(at) {
-    const found = at && this.painter.at(at.x, at.y);
-    this.view.style.cursor = at && at.y < RULER ? "ew-resize" : found ? "pointer" : "grab";
+    const found = at && this.drawing.find(at.x, at.y);
+    this.view.style.cursor = at && at.y < this.px.ruler ? "ew-resize" : found ? "pointer" : "grab";
     this.tip.hidden = !found;
     if (!found) return;
-    const lines = found.told ? [typeof found.told === "function" ? found.told() : found.told] : this.tell(found);
+    const { mark, known, name, i, lookName } = found;
+    const lines = mark ? [this.run.hint(mark, known)] : this.run.told(name, i, lookName, this.chosen);
     this.tip.replaceChildren(...lines.map((text) => { const p = document.createElement("p"); p.textContent = text; return p; }));
     const root = this.root.getBoundingClientRect(), view = this.view.getBoundingClientRect();
     const x = view.left - root.left + at.x, y = view.top - root.top + at.y;
     this.tip.style.left = `${Math.max(4, Math.min(x + 14, root.width - this.tip.offsetWidth - 6))}px`;
     this.tip.style.top = `${y + 18}px`;
-  }
-
-  // Describe the way of an element or a message.
-  tell({ element, letter }) {
-    const { run } = this;
-    if (letter !== undefined) {
-      const { mail, task, out, checkpoint, sent, over, lost } = run.letters;
-      const about = checkpoint[letter] === NEVER ? "" : ` ${checkpoint[letter]}`;
-      const end = over[letter] === NEVER ? "on its way" : `${lost[letter] ? "lost" : "heard"} at ${this.ms(over[letter])}`;
-      const ends = out[letter] ? `JobMaster → ${run.tasks[task[letter]]}` : `${run.tasks[task[letter]]} → JobMaster`;
-      return [`“${mail[letter]}${about}”, ${ends}`, `sent at ${this.ms(sent[letter])}, ${end}`];
-    }
-    const i = element, all = run.elements;
-    const rows = `${all.rows[i]} ${all.rows[i] === 1 ? "record" : "records"}`;
-    const kind = run.kinds[all.kind[i]];
-    const what = kind === "buffer" ? `buffer with ${rows}` : run.words.kinds[kind].replace("{cp}", all.checkpoint[i]).replace("{rows}", rows);
-    const times = [["made", all.made], ["sent", all.sent], ["received", all.received], [all.lost[i] ? "lost" : "taken", all.over]];
-    const told = times.filter(([, at]) => at[i] !== NEVER).map(([name, at]) => `${name} ${duration(this.run.ms[at[i]])}`);
-    const lines = [`${what}, ${run.tasks[all.source[i]]} → ${run.tasks[all.target[i]]}`, told.join(" · ")];
-    const known = run.checkpoints.get(this.chosen);
-    const crossing = kind === "buffer" && known ? run.crossing(i, this.cut, known.epoch) : "";
-    if (crossing) lines.push(`Checkpoint ${this.chosen}: ${run.words.crossings[crossing]}`);
-    return lines;
   }
 }

@@ -1,57 +1,82 @@
-"""A whole run's space-time diagram as columns of numbers, of which `space_time.js` draws the visible part.
+"""The document of a run's space-time diagram: everything that it can show, from which the picture and the page draw.
 
-The time of everything is `n`, the number of its record; `clock` gives the host's time of each record. The tables
-`elements` and `letters` are `{"from": k, "columns": {...}}`: their rows from the k-th on. An update about a running job
-contains only rows that are new or may have changed: elements in flight and pending checkpoints. -1 marks what has not
-happened. Tasks and kinds are numbered.
+The time of everything is `n`, the number of its record; `clock` gives the host's time of each record. The lanes are the
+JobMaster's and one per task, numbered. `table` has the looks (`space_time_looks.py`); looks are numbered in its order.
+
+- `elements` and `letters` are arrows, `{"from": k, "columns": {...}}`: their rows from the k-th on, with the columns
+  `Arrow`. `phrases` are their words.
+- `marks` are the run's, each a row of `Mark`; a checkpoint has its own.
+- `cut` of a checkpoint are the lanes and times at which its tasks copied their state.
+
+An update about a running job contains only rows that are new or may have changed: elements in flight and pending
+checkpoints. -1 marks what has not happened. All words of the diagram are here, except its controls.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from kit.core.protocol.tasks import vertex_of
-from kit.run.checkpoint_path import LOOKS, PHASE_WORDS, Path, Span
+from kit.draw.space_time.space_time_looks import NAMES, TABLE, phase_look
+from kit.run.checkpoint_path import Path, Span
 from kit.run.checkpoint_words import Crossed, how_it_went, slow_phases, spans_of_task, what_crossed
+from kit.run.durations import duration
 from kit.run.element_kinds import ELEMENTS as ELEMENT_KINDS
-from kit.run.element_kinds import SIGNS
-from kit.run.journeys import Crossing, Cut, Follower, Instant, Journey, Journeys, Letter
-from kit.run.moments.job_state import PENDING, CheckpointMoment
+from kit.run.journeys import Cut, Follower, Instant, Journey, Journeys, Letter, Life
+from kit.run.moments.job_state import ABORTED, COMPLETED, PENDING, CheckpointMoment
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage
-from kit.why.phases import Waiting
+from kit.why.phases import Waiting, waits_for
 
 T = TypeVar("T", Journey, Letter)
 
 NEVER = -1
-KINDS = tuple(SIGNS)
-ELEMENTS = (
-    "epoch",
-    "channel",
-    "kind",
-    "rows",
-    "checkpoint",
-    "source",
-    "target",
-    "made",
-    "sent",
-    "received",
-    "over",
-    "lost",
-)
-"""`over` is the time at which it was taken, or lost if `lost` is 1."""
-LETTERS = ("id", "mail", "task", "out", "checkpoint", "sent", "over", "lost")
-"""`out` is 1 for a message to a task, 0 for one to the JobMaster."""
-WORDS: Mapping[str, Mapping[str, str]] = {
-    "crossings": {crossing.name: crossing.value for crossing in Crossing},
-    "phases": PHASE_WORDS,
-    "kinds": {kind.name: kind.caption for kind in ELEMENT_KINDS.values()},
-}
+JOB_MASTER = "JobMaster"
+"""The name of lane 0."""
+
+
+class Arrow(NamedTuple):
+    """A row of an element or a message: its look, its words, its lanes, and the records of its way.
+
+    `over` is the record at which it was taken, or lost if `lost` is 1. `pick` is the channel, or the id of the message.
+    """
+
+    look: int
+    phrase: int
+    source: int
+    target: int
+    made: int
+    sent: int
+    received: int
+    over: int
+    lost: int
+    checkpoint: int
+    epoch: int
+    pick: int | str
+
+
+class Mark(NamedTuple):
+    """A mark on a lane, at a moment or from one to another, as records and as ms since the run began: a phase may end
+    between two records. `words` are drawn, `note` is a part of the hint.
+    """
+
+    look: int
+    lane: int
+    since: int
+    until: int
+    since_ms: int
+    until_ms: int
+    words: str
+    note: str
+
+
+SIGNS = {COMPLETED: "✓", ABORTED: "✗"}
+_CAPTIONS = {kind.name: kind.caption for kind in ELEMENT_KINDS.values()}
 
 
 def space_time_data(run: Any) -> dict[str, Any]:
@@ -70,10 +95,16 @@ class SpaceTimeFeed:
 
     def _begin(self) -> None:
         self._told = 0
+        self._phrases: dict[str, int] = {}
         self._first_open = {"elements": 0, "letters": 0}
         self._settled: set[int] = set()
         """Checkpoints of which nothing will change any more, and that were told of."""
-        self._tasks: dict[str, int] = {}
+        self._lanes: dict[str, int] = {JOB_MASTER: 0}
+
+    @property
+    def found(self) -> Journeys:
+        """Everything that has travelled, as of the last changes."""
+        return self._follower.found
 
     @property
     def is_stale(self) -> bool:
@@ -89,92 +120,121 @@ class SpaceTimeFeed:
             self._edition = self._follower.edition
             self._begin()
         stages = sorted(run.known, key=lambda stage: stage.epoch)
-        self._number_tasks(stages, found)
-        elements = self._table("elements", found.elements, ELEMENTS, self._element)
+        self._number_lanes(stages, found)
+        elements = self._arrows("elements", map(self._element, self._fresh("elements", found.elements)))
+        letters = self._arrows("letters", map(self._letter, self._fresh("letters", found.letters)))
         told, self._told = self._told, len(found.times)
         return {
             "edition": self._edition,
             "n": found.last.n,
             "clock": {"from": told, "runs": _runs(found.times, told, found.last.began_ms)},
-            "tasks": list(self._tasks),
+            "lanes": list(self._lanes),
             "groups": self._groups(stages),
             "epochs": self._epochs(stages, found),
-            "kinds": KINDS,
-            "phases": LOOKS,
             "elements": elements,
-            "letters": self._table("letters", found.letters, LETTERS, self._letter),
+            "letters": letters,
+            "phrases": list(self._phrases),
             "checkpoints": list(self._checkpoints(run, found)),
-            "marks": [{"kind": each.kind, "text": each.text, "n": each.at.n} for each in found.marks],
-            "words": WORDS,
-            "losses": [[self._tasks[task], at.n] for task, at in found.losses if task in self._tasks],
+            "marks": list(self._marks(found)),
+            **({} if told else {"table": {**TABLE, "mark": Mark._fields}}),
         }
 
     # --- who ------------------------------------------------------------------------------------------------------
 
-    def _number_tasks(self, stages: Sequence[Stage], found: Journeys) -> None:
-        """Number the tasks; they keep their numbers when a later epoch adds some."""
+    def _number_lanes(self, stages: Sequence[Stage], found: Journeys) -> None:
+        """Number the lanes; they keep their numbers when a later epoch adds some."""
         for task in chain(*(stage.tasks() for stage in stages), found.last.tasks):
-            self._tasks.setdefault(task, len(self._tasks))
+            self._lanes.setdefault(task, len(self._lanes))
 
     def _groups(self, stages: Sequence[Stage]) -> list[dict[str, Any]]:
         """Return the vertices from top to bottom, each with all the subtasks that it ever had."""
         titles = {vertex.name: " → ".join(vertex.operators) for stage in stages for vertex in stage.vertices}
         newest = [vertex.name for stage in stages[-1:] for vertex in stage.vertices]
         by_vertex: dict[str, list[int]] = {name: [] for name in newest}
-        for task, number in self._tasks.items():
-            by_vertex.setdefault(vertex_of(task), []).append(number)
-        return [
-            {"name": name, "title": titles.get(name) or name, "tasks": numbers} for name, numbers in by_vertex.items()
-        ]
+        for task, lane in [*self._lanes.items()][1:]:
+            by_vertex.setdefault(vertex_of(task), []).append(lane)
+        return [{"name": name, "title": titles.get(name) or name, "lanes": lanes} for name, lanes in by_vertex.items()]
 
     def _epochs(self, stages: Sequence[Stage], found: Journeys) -> list[dict[str, Any]]:
-        """Return each epoch's time of deployment, its tasks, and the checkpoint that it restored."""
-        restored = {each.epoch: each.checkpoint_id for each in found.last.restores if not each.tasks}
+        """Return the time at which each epoch was deployed, and its lanes."""
         known = {stage.epoch: stage for stage in stages}
+        every = [*self._lanes][1:]
         return [
             {
                 "epoch": epoch,
                 "since": at.n,
-                "restored": restored.get(epoch, NEVER),
-                "tasks": [self._tasks[task] for task in (known[epoch].tasks() if epoch in known else self._tasks)],
+                "lanes": [self._lanes[task] for task in (known[epoch].tasks() if epoch in known else every)],
             }
             for epoch, at in found.epochs.items()
         ]
 
     # --- what travelled -------------------------------------------------------------------------------------------
 
-    def _table(
-        self, name: str, things: Sequence[T], columns: Sequence[str], row: Callable[[T], tuple[Any, ...]]
-    ) -> dict[str, Any]:
-        """Return the rows that are new or may have changed."""
-        begin = self._first_open[name]
-        there = things[begin:]
-        still_open = (number for number, each in enumerate(there, begin) if each.over is None)
-        self._first_open[name] = next(still_open, len(things))
-        rows = list(map(row, there))
-        values = zip(*rows, strict=True) if rows else ((),) * len(columns)
-        return {"from": begin, "columns": {column: list(each) for column, each in zip(columns, values, strict=True)}}
+    def _fresh(self, name: str, things: Sequence[T]) -> Sequence[T]:
+        """Return the things that are new or may have changed."""
+        return things[self._first_open[name] :]
 
-    def _element(self, each: Journey) -> tuple[Any, ...]:
-        return (
-            each.epoch,
-            each.channel,
-            KINDS.index(each.kind),
-            each.rows,
-            NEVER if each.checkpoint_id is None else each.checkpoint_id,
-            self._tasks.get(each.sender, NEVER),
-            self._tasks.get(each.receiver, NEVER),
-            _n(each.made),
-            _n(each.sent),
-            _n(each.received),
-            _n(each.over),
-            int(each.taken is None and each.lost is not None),
+    def _arrows(self, name: str, rows: Iterable[Arrow]) -> dict[str, Any]:
+        """Return the columns of these rows, which are all from the first one on that was not over before."""
+        begin, there = self._first_open[name], list(rows)
+        still_open = (number for number, row in enumerate(there, begin) if row.over == NEVER)
+        self._first_open[name] = next(still_open, begin + len(there))
+        values = zip(*there, strict=True) if there else ((),) * len(Arrow._fields)
+        return {"from": begin, "columns": dict(zip(Arrow._fields, map(list, values), strict=True))}
+
+    def _element(self, each: Journey) -> Arrow:
+        look = "barrier" if each.kind == "barrier" else "records" if each.kind == "buffer" else "sign"
+        rows = f"{each.rows} {'record' if each.rows == 1 else 'records'}"
+        caption = "buffer with {rows}" if each.kind == "buffer" else _CAPTIONS[each.kind]
+        return Arrow(
+            look=NAMES.index(look),
+            phrase=self._phrase(caption.format(rows=rows, cp=each.checkpoint_id)),
+            source=self._lanes.get(each.sender, NEVER),
+            target=self._lanes.get(each.receiver, NEVER),
+            made=_n(each.made),
+            sent=_n(each.sent),
+            received=_n(each.received),
+            over=_n(each.over),
+            lost=int(each.taken is None and each.lost is not None),
+            checkpoint=NEVER if each.checkpoint_id is None else each.checkpoint_id,
+            epoch=each.epoch,
+            pick=each.channel,
         )
 
-    def _letter(self, each: Letter) -> tuple[Any, ...]:
-        number = NEVER if each.checkpoint_id is None else each.checkpoint_id
-        ends = _n(each.sent), _n(each.over), int(each.lost is not None)
-        return each.id, each.mail, self._tasks.get(each.task, NEVER), int(each.to_task), number, *ends
+    def _letter(self, each: Letter) -> Arrow:
+        about = "" if each.checkpoint_id is None else f" {each.checkpoint_id}"
+        task = self._lanes.get(each.task, NEVER)
+        return Arrow(
+            look=NAMES.index("letter"),
+            phrase=self._phrase(f"“{each.mail}{about}”"),
+            source=0 if each.to_task else task,
+            target=task if each.to_task else 0,
+            made=each.sent.n,
+            sent=each.sent.n,
+            received=_n(each.received),
+            over=_n(each.over),
+            lost=int(each.lost is not None),
+            checkpoint=NEVER if each.checkpoint_id is None else each.checkpoint_id,
+            epoch=NEVER,
+            pick=each.id,
+        )
+
+    def _phrase(self, words: str) -> int:
+        return self._phrases.setdefault(words, len(self._phrases))
+
+    # --- incidents ------------------------------------------------------------------------------------------------
+
+    def _marks(self, found: Journeys) -> Iterator[Mark]:
+        """Return the marks that belong to no checkpoint: later epochs, losses, failures, restores and faults."""
+        restored = {each.epoch: each.checkpoint_id for each in found.last.restores if not each.tasks}
+        for epoch, at in [*found.epochs.items()][1:]:
+            back = f", from checkpoint {restored[epoch]}" if epoch in restored else ""
+            yield _mark("epoch", 0, at, found, words=f"epoch {epoch}{back}")
+        for task, at in found.losses:
+            if task in self._lanes:
+                yield _mark("lost", self._lanes[task], at, found, words="✗ lost")
+        for each in found.marks:
+            yield _mark(each.kind, 0, each.at, found, words=each.text)
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
@@ -187,49 +247,71 @@ class SpaceTimeFeed:
             if life is None:
                 continue
             epoch = found.epoch_at(life.triggered)
-            counted = crossed.get(number, Crossed())
+            crossing = crossed.get(number, Crossed())
             instants = {} if cut is None else cut.instants
+            there = {task: at for task, at in instants.items() if task in self._lanes}
+            sign = SIGNS.get(known.status, "…")
             yield {
                 "id": number,
+                "label": f"{'savepoint' if known.savepoint else 'checkpoint'} {number} {sign}",
                 "epoch": epoch,
                 "status": known.status,
-                "savepoint": known.savepoint,
                 "triggered": life.triggered.n,
                 "finished": _n(life.finished),
-                "said": what_crossed(known, counted, instants, run.trace.detailed),
+                "said": what_crossed(known, crossing, instants, run.trace.detailed),
                 "went": how_it_went(found, known),
-                "crossed": counted,
-                "cut": [[self._tasks[task], at.n] for task, at in instants.items() if task in self._tasks],
-                "phases": list(self._phases(found, known, Waiting(found, known))),
+                "crossed": crossing,
+                "cut": [(self._lanes[task], at.n) for task, at in there.items()],
+                "marks": [
+                    *self._life(found, known, life),
+                    *(_mark("copy", self._lanes[task], at, found) for task, at in there.items()),
+                    *self._phases(found, known, Waiting(found, known)),
+                ],
             }
             if _is_settled(found, known, epoch):
                 self._settled.add(number)
 
-    def _phases(self, found: Journeys, known: CheckpointMoment, waiting: Waiting) -> Iterator[tuple[Any, ...]]:
-        """Yield task, phase, since, until, since_ms, until_ms, open, usual_ms (-1 except for outliers) and waits (the
-        text about an open phase).
-        """
-        spans = {task: spans_of_task(found, known, task) for task in known.expected if task in self._tasks}
+    def _life(self, found: Journeys, known: CheckpointMoment, life: Life) -> Iterator[Mark]:
+        """Return a checkpoint's marks on the JobMaster's line. Its trigger's timestamp precedes its first record."""
+        number, done = known.checkpoint_id, known.status == COMPLETED
+        began = Instant(life.triggered.n, known.triggered_ms)
+        yield _mark("life", 0, began, found, life.finished)
+        yield _mark("flag", 0, began, found, words=str(number))
+        if life.finished is not None:
+            words = f"{SIGNS[known.status]} {number}{'' if done else ' aborted'}"
+            yield _mark("done" if done else "failed", 0, life.finished, found, words=words)
+
+    def _phases(self, found: Journeys, known: CheckpointMoment, waiting: Waiting) -> Iterator[Mark]:
+        """Return the bars of each task's phases, with what an unfinished one waits for, and which were slow."""
+        spans = {task: spans_of_task(found, known, task) for task in known.expected if task in self._lanes}
         usual = {each: usual_ms for each, (_, usual_ms) in slow_phases(found, known).items()}
-        began, life = found.last.began_ms, found.lives[known.checkpoint_id]
+        life = found.lives[known.checkpoint_id]
         end_n = found.last.n if life.finished is None else life.finished.n
         for task, of_task in spans.items():
             path = found.paths.get((known.checkpoint_id, task), Path())
             at_n = life.triggered.n
             for span in of_task:
                 since, at_n = at_n, max(at_n, end_n if span.open else _end_of(span, path, at_n, found.times))
-                waits = waiting.of(task) if span.open and path.declined_ms is None else ""
-                yield (
-                    self._tasks[task],
-                    LOOKS.index(span.look),
-                    since,
-                    at_n,
-                    span.start_ms - began,
-                    span.end_ms - began,
-                    int(span.open),
-                    usual.get((task, span.phase), NEVER),
-                    waits,
-                )
+                place = (self._lanes[task], Instant(since, span.start_ms), found, Instant(at_n, span.end_ms))
+                if span.open:
+                    what = waiting.of(task) if path.declined_ms is None else ""
+                    waits = waits_for(known, what) if what else ""
+                    note = f", not finished{f'. It {waits}' if waits else ''}"
+                    yield _mark(phase_look(span.look, is_open=True), *place, waits, note)
+                    continue
+                yield _mark(phase_look(span.look), *place)
+                if (task, span.phase) in usual:
+                    took, others = duration(span.end_ms - span.start_ms), duration(usual[task, span.phase])
+                    note = f"{span.words}: {took}. The others of its operator: {others}"
+                    yield _mark("slow", *place, f"{took}, the others {others}", note)
+
+
+def _mark(
+    look: str, lane: int, since: Instant, found: Journeys, until: Instant | None = None, words: str = "", note: str = ""
+) -> Mark:
+    began = found.last.began_ms
+    ends = (NEVER, NEVER) if until is None else (until.n, until.at_ms - began)
+    return Mark(NAMES.index(look), lane, since.n, ends[0], since.at_ms - began, ends[1], words, note)
 
 
 def _n(at: Instant | None) -> int:

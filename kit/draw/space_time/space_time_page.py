@@ -6,32 +6,36 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kit.core.trace.json_lines import file_of
+from kit.draw.assets import asset, joined
 from kit.draw.space_time.space_time_data import space_time_data
-from kit.draw.svg import asset
 
-PARTS = ("space_time_run.js", "space_time_lanes.js", "space_time_painter.js", "space_time.js")
+PARTS = (
+    "durations.js",
+    "space_time_run.js",
+    "space_time_lanes.js",
+    "space_time_pen.js",
+    "space_time_drawing.js",
+    "space_time.js",
+)
 _PAGE_CSS = "body { margin: 12px; } [data-theme=dark] { background: #0d1117; }"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 @cache
 def space_time_script() -> str:
-    """Return a script that declares the class `SpaceTimePane`, and otherwise only the classes of its parts."""
-    return "\n".join(map(_closed, PARTS))
+    """Return a script that declares the class `SpaceTimePane`, and otherwise only its parts."""
+    return joined(PARTS)
 
 
-def _closed(name: str) -> str:
-    """Return a part in a scope of its own, which exposes only its class."""
-    text = asset(name)
-    text = asset("durations.js") + text if "duration(" in text else text
-    (made,) = re.findall(r"^export class (\w+)", text, flags=re.MULTILINE)
-    return f"const {made} = (() => {{\n{text.replace('export class', 'class')}\nreturn {made};\n}})();"
+@cache
+def space_time_module() -> str:
+    """Return the module of the notebook's widget."""
+    return joined([*PARTS, "space_time_widget.js"])
 
 
 @cache

@@ -1,10 +1,11 @@
-// A run's space-time data from `kit/draw/space_time/space_time_data.py`, first whole and then in pieces: positions in time,
-// the elements that are visible between two moments, and their side of a checkpoint's cut.
+// A run's document from `space_time_data.py`, first whole and then in pieces: positions in time, what is visible between
+// two moments, an element's side of a checkpoint's cut, and the hint about each thing.
 
 const BLOCK = 64;
 const NEVER = -1;
+const fill = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 
-export class SpaceTimeRun {
+class SpaceTimeRun {
   constructor(data) {
     this.edition = NEVER;
     this.take(data);
@@ -14,6 +15,9 @@ export class SpaceTimeRun {
   take(data) {
     if (data.edition !== this.edition) {
       this.edition = data.edition;
+      this.table = data.table;
+      this.names = Object.keys(data.table.looks);
+      this.RECORDS = this.names.indexOf("records");
       this.ms = [0];
       this.late = [0];
       this.elements = {};
@@ -21,19 +25,37 @@ export class SpaceTimeRun {
       this.checkpoints = new Map();
       this.ends = { elements: [], letters: [] };
     }
-    Object.assign(this, {
-      n: data.n, tasks: data.tasks, groups: data.groups, epochs: data.epochs, kinds: data.kinds, phases: data.phases,
-      marks: data.marks, losses: data.losses, words: data.words,
-    });
-    this.BUFFER = data.kinds.indexOf("buffer");
-    this.BARRIER = data.kinds.indexOf("barrier");
+    const { n, lanes, groups, epochs, phrases } = data;
+    Object.assign(this, { n, lanes, groups, epochs, phrases, layers: this.layersOf(data.marks.map(this.markOf, this)) });
     this.takeClock(data.clock);
     for (const name of ["elements", "letters"]) this.takeTable(name, data[name]);
-    for (const each of data.checkpoints) {
-      const times = each.cut.map(([, n]) => n);
-      this.checkpoints.set(each.id, { ...each, first: Math.min(...times), last: Math.max(...times) });
-    }
+    for (const each of data.checkpoints) this.checkpoints.set(each.id, this.checkpoint(each));
     this.cuts = new Map();
+  }
+
+  markOf(row) {
+    const mark = Object.fromEntries(this.table.mark.map((name, k) => [name, row[k]]));
+    const name = this.names[mark.look];
+    return { ...mark, name, look: this.table.looks[name] };
+  }
+
+  layersOf(marks) {
+    const layers = Array.from({ length: this.table.layers }, () => []);
+    for (const mark of marks) layers[mark.look.layer ?? 0].push(mark);
+    return layers;
+  }
+
+  checkpoint(known) {
+    const marks = known.marks.map(this.markOf, this);
+    const [first, last] = [Math.min, Math.max].map((of) => of(...known.cut.map(([, n]) => n)));
+    const latest = (...ends) => marks.reduce((last, each) => Math.max(last, ...ends.map((end) => each[end])), NEVER);
+    const isOver = known.finished !== NEVER;
+    const extent = {
+      since: known.triggered, since_ms: marks.reduce((first, each) => Math.min(first, each.since_ms), Infinity),
+      until: isOver ? latest("since", "until") : NEVER, until_ms: latest("since_ms", "until_ms"),
+    };
+    const about = `${known.said}. ${known.went[0]?.toUpperCase() ?? ""}${known.went.slice(1)}`;
+    return { ...known, about, first, last, extent, layers: this.layersOf(marks) };
   }
 
   takeClock({ from, runs }) {
@@ -79,8 +101,7 @@ export class SpaceTimeRun {
   // Call `see(row)` for the rows of a table that are in flight at some moment from record a to record b.
   between(name, a, b, see) {
     const table = this[name];
-    const begins = name === "elements" ? table.made : table.sent;
-    const { over } = table;
+    const { made: begins, over } = table;
     const ends = this.ends[name];
     for (let block = 0; block < ends.length; block++) {
       const begin = block * BLOCK;
@@ -92,12 +113,12 @@ export class SpaceTimeRun {
     }
   }
 
-  // Return the record at which each task copied its state for a checkpoint; -1 for those that have not.
+  // Return the record at which each lane's task copied its state for a checkpoint; -1 for those that have not.
   cutOf(checkpoint) {
     const known = this.cuts.get(checkpoint);
     if (known) return known;
-    const at = new Array(this.tasks.length).fill(NEVER);
-    for (const [task, n] of this.checkpoints.get(checkpoint)?.cut ?? []) at[task] = n;
+    const at = new Array(this.lanes.length).fill(NEVER);
+    for (const [lane, n] of this.checkpoints.get(checkpoint)?.cut ?? []) at[lane] = n;
     this.cuts.set(checkpoint, at);
     return at;
   }
@@ -111,6 +132,57 @@ export class SpaceTimeRun {
     const takenBefore = over[i] !== NEVER && !lost[i] && over[i] < receiver;
     if (made[i] < sender) return takenBefore ? "BEFORE" : "IN_FLIGHT";
     return takenBefore ? "AGAINST" : "AFTER";
+  }
+
+  // Return the look of an arrow: of a buffer of records, its side of the chosen cut.
+  lookOf(name, i, { chosen, cut, epoch }) {
+    const look = this[name].look[i];
+    const side = look === this.RECORDS && chosen !== null ? this.crossing(i, cut, epoch?.epoch) : "";
+    return side || this.names[look];
+  }
+
+  // --- words -------------------------------------------------------------------------------------------------------
+
+  // Describe a mark of a checkpoint or of the run.
+  hint(mark, known) {
+    return fill(mark.look.told, {
+      lane: this.lanes[mark.lane], when: duration(mark.since_ms), length: duration(mark.until_ms - mark.since_ms),
+      words: mark.words, note: mark.note, id: known?.id, about: known?.about,
+    });
+  }
+
+  // Describe an arrow, line by line: what it is, its times, and its side of the chosen cut.
+  told(name, i, lookName, chosen) {
+    const { phrase, source, target, made, sent, received, over, lost } = this[name];
+    const { told, times } = this.table.looks[lookName];
+    const ends = { what: this.phrases[phrase[i]], source: this.lanes[source[i]], target: this.lanes[target[i]] };
+    const names = [...times.slice(0, 3), lost[i] ? "lost" : times[3]];
+    const shown = [made, sent, received, over].map((at, k) => [names[k], at[i]]).filter(([word, n]) => word && n !== NEVER)
+      .map(([word, n]) => `${word} ${duration(this.ms[n])}`);
+    if (over[i] === NEVER) shown.push(times[4]);
+    const side = this.table.crossings[lookName];
+    return [fill(told, ends), shown.join(" · "), ...(side ? [`Checkpoint ${chosen}: ${side}`] : [])];
+  }
+
+  // Return the name of what a click on a mark chooses; "" for nothing.
+  pick({ look: { picks = "" }, lane }, known) {
+    return { checkpoint: `checkpoint:${known?.id}`, task: `task:${this.lanes[lane]}` }[picks] ?? picks;
+  }
+
+  // Return the entries of the legend, of what was drawn: their signs and words.
+  legend({ seen, sampled }) {
+    const { legend } = this.table;
+    const names = Object.keys(legend).filter((name) => seen.has(name));
+    const together = names.map((name) => legend[name].together);
+    const shown = new Map();
+    for (const name of names) {
+      const whole = legend[name].together;
+      const isShared = whole && together.filter((each) => each === whole).length > 1;
+      const { sign, words } = legend[isShared ? whole : name];
+      const part = sampled.has(name) ? ` (1 of ${sampled.get(name)} is drawn)` : "";
+      shown.set(words + part, sign);
+    }
+    return [...shown];
   }
 
   // Return the newest checkpoint triggered by then; the first one if there was none yet.

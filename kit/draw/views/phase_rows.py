@@ -9,11 +9,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from kit.run.checkpoint_path import Span, legend_of
+from kit.run.checkpoint_path import EITHER, TRIGGER, WHOLE_ASYNC, Span, legend_of
 from kit.run.durations import duration
 
 STYLE = "phase_bars.css"
 TICKS = 4
+PHASE_INKS = {
+    "start_delay": "line-2",
+    "alignment": "align-solid",
+    "sync": "bad-solid",
+    "async": "accent",
+    "in_flight": "capture",
+    "ack": "good-solid",
+}
+"""The theme's colour of each phase."""
+LOOK_INKS = {
+    TRIGGER: PHASE_INKS["start_delay"],
+    EITHER: PHASE_INKS["start_delay"],
+    WHOLE_ASYNC: PHASE_INKS["async"],
+    **PHASE_INKS,
+}
+"""The colour of each look of a span."""
+OPEN_WORDS = "not finished"
+SLOW_WORDS = "much longer than at the others of its operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +79,26 @@ def _bar(span: Span, began_ms: float, until_ms: float, usual_ms: float | None) -
     length = span.end_ms - span.start_ms
     left, width = (100 * at / until_ms for at in (span.start_ms - began_ms, length))
     looks = f"{span.phase}{' open' if span.open else ''}{'' if usual_ms is None else ' slow'}"
-    told = f"{span.words}: {duration(length)}{', not finished' if span.open else ''}"
-    told += "" if usual_ms is None else f"; the others of its operator {duration(usual_ms)}"
-    return f'<i class="{looks}" style="left:{left:.2f}%;width:{width:.2f}%" title="{escape(told)}"></i>'
+    place = f"left:{left:.2f}%;width:{width:.2f}%;{_ink(span.phase)}"
+    return f'<i class="{looks}" style="{place}" title="{escape(_told(span, usual_ms))}"></i>'
+
+
+def _ink(phase: str) -> str:
+    return f"background-color:var(--kit-{PHASE_INKS[phase]});border-color:var(--kit-{PHASE_INKS[phase]})"
+
+
+def _told(span: Span, usual_ms: float | None) -> str:
+    words = f"{span.words}: {duration(span.end_ms - span.start_ms)}{f', {OPEN_WORDS}' if span.open else ''}"
+    return words if usual_ms is None else f"{words}; the others of its operator {duration(usual_ms)}"
 
 
 def legend_html(spans: Iterable[Span], *, is_any_slow: bool = False) -> str:
     """Return a legend of the colours that occur in these bars."""
     spans = list(spans)
-    signs = [(f'<i class="{phase}"></i>', words) for phase, words in legend_of(spans)]
+    signs = [(f'<i style="{_ink(phase)}"></i>', words) for phase, words in legend_of(spans)]
     if any(span.open for span in spans):
-        signs.append(('<i class="open"></i>', "not finished"))
+        signs.append(('<i class="open"></i>', OPEN_WORDS))
     if is_any_slow:
-        signs.append(('<i class="slow"></i>', "much longer than at the others of its operator"))
-    listed = "".join(f"<span>{sign}{escape(told)}</span>" for sign, told in signs)
+        signs.append(('<i class="slow"></i>', SLOW_WORDS))
+    listed = "".join(f"<span>{sign}{escape(words)}</span>" for sign, words in signs)
     return f'<div class="v-legend ph-legend">{listed}</div>'
