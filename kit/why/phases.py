@@ -85,11 +85,6 @@ def waits_for(known: CheckpointMoment, what: str) -> str:
     return f"{'waits' if known.status == PENDING else 'waited'} for {what}"
 
 
-def waits_in(found: Journeys, known: CheckpointMoment) -> dict[str, str]:
-    """Return what each unfinished task waits for."""
-    return {row[1]: row[-1] for row in _rows(found, known) if row[-1]}
-
-
 def _rows(found: Journeys, known: CheckpointMoment) -> list[list[Any]]:
     rows, waiting = [], Waiting(found, known)
     for task in known.expected:
