@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PROJECT = "checkpoint-kit"
-CORE = ("numpy", "pandas", "pyarrow", "rich", "typer")
+CORE = ("google_crc32c", "numpy", "pandas", "pyarrow", "rich", "typer", "xxhash")
 """Modules that every installation has. They are missing only if the kit was installed without its dependencies."""
 EXTRAS = {
     "pyspark": "spark",

@@ -1,7 +1,7 @@
 """Snappy's framing format, in which Flink compresses snapshots.
 
 A stream is chunks, each after its kind and length. A chunk of kind 0xFF begins a stream; kinds from 0x80 up may be
-skipped. The sums of chunks (CRC-32C) are not checked.
+skipped. Each chunk has the CRC-32C of what it contains, which is compared.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from kit.core.state.errors import DamagedError
+from kit.snapshots.formats.checksums import SUM_BYTES, check, masked_crc32c
 from kit.snapshots.serializers.reading import Reader
 
 UNCOMPRESSED = "the uncompressed state"
 COMPRESSED, PLAIN, FIRST_SKIPPABLE, STREAM_START = 0x00, 0x01, 0x80, 0xFF
-SUM_BYTES = 4
 MOST_CHUNK_BYTES = 1 << 16
 """The format allows 65,536 bytes in a chunk before compression."""
 _SNAPPY = pa.Codec("snappy")
@@ -50,14 +50,13 @@ def _chunks(data: bytes) -> Iterator[bytes | None]:
         held = reader.take(size)
         if kind == STREAM_START:
             yield None
-        elif kind == COMPRESSED:
+        elif kind in (COMPRESSED, PLAIN):
             try:
-                chunk = snappy(held[SUM_BYTES:], MOST_CHUNK_BYTES)
+                chunk = snappy(held[SUM_BYTES:], MOST_CHUNK_BYTES) if kind == COMPRESSED else held[SUM_BYTES:]
+                check(masked_crc32c(chunk), held[:SUM_BYTES], "a chunk of compressed state")
             except DamagedError as error:
                 raise error.moved(start) from error
             yield chunk
-        elif kind == PLAIN:
-            yield held[SUM_BYTES:]
         elif kind < FIRST_SKIPPABLE:
             raise reader.error(f"a chunk of kind {kind:#x}", "one of Snappy's framing format")
 

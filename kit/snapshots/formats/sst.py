@@ -4,7 +4,8 @@ A file ends with a footer, which says where the *metaindex* and the index are. T
 it is; blocks are plain or compressed each. An entry's key is the user's key and eight bytes: a sequence number and what
 the entry is (a value, an operand of a merge, a deletion). Keys share a prefix with the one before them.
 
-The layout is that of RocksDB's `BlockBasedTable`, format versions 0 to 5. The sums of blocks are not checked.
+The layout is that of RocksDB's `BlockBasedTable`, format versions 0 to 5. Each block that is read is compared with its
+sum.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from functools import cached_property
 import pyarrow as pa
 
 from kit.core.state.errors import DamagedError
+from kit.snapshots.formats.checksums import BLOCK_SUMS, NO_SUM, check
 from kit.snapshots.formats.compression import inflated, snappy
 from kit.snapshots.serializers.reading import Reader
 
 MAGIC, OLD_MAGIC = 0x88E241B785F4CFF7, 0xDB4775248B80FB57
 FOOTER_BYTES, OLD_FOOTER_BYTES, TRAILER_BYTES, SEQUENCE_BYTES = 53, 48, 5, 8
-OLD_FORMAT, FORMATS = 0, range(6)
+OLD_FORMAT, OLD_SUMS, FORMATS = 0, 1, range(6)
 VALUE, DELETION, MERGE, SINGLE_DELETION, RANGE_DELETION, DELETION_WITH_TIME = 0x1, 0x0, 0x2, 0x7, 0xF, 0x14
 NONE, SNAPPY, ZLIB, BZIP2, LZ4, LZ4HC, XPRESS, ZSTD = range(8)
 MOST_BLOCK_BYTES = 1 << 28
@@ -83,9 +85,9 @@ class SstFile:
             )
         footer = self._read_at(self.size - FOOTER_BYTES, FOOTER_BYTES)
         version, magic = struct.unpack("<IQ", footer[-12:])
-        start = 1  # behind the kind of the sums
+        sums, start = footer[0], 1
         if magic == OLD_MAGIC:
-            version, magic, start = OLD_FORMAT, MAGIC, FOOTER_BYTES - OLD_FOOTER_BYTES
+            version, magic, sums, start = OLD_FORMAT, MAGIC, OLD_SUMS, FOOTER_BYTES - OLD_FOOTER_BYTES
         if magic != MAGIC:
             raise DamagedError(
                 f"this is not an SST file: found last bytes {footer[-8:].hex()}, expected those of RocksDB's "
@@ -93,7 +95,11 @@ class SstFile:
             )
         if version not in FORMATS:
             raise DamagedError(f"found an SST file of format {version}, expected 0 to 5, which are read here")
-        self._version = version
+        if sums != NO_SUM and sums not in BLOCK_SUMS:
+            raise DamagedError(
+                f"found an SST file with checksums of kind {sums}, expected {NO_SUM} to {max(BLOCK_SUMS)}"
+            )
+        self._version, self._sum = version, BLOCK_SUMS.get(sums)
         handles = Reader(footer, start)
         return _handle(handles), _handle(handles)
 
@@ -191,7 +197,9 @@ class SstFile:
         with self._damage_from(offset):
             if not 0 <= offset <= offset + size + TRAILER_BYTES <= self.size:
                 raise DamagedError(f"found a block of {size:,} bytes from here on, expected one within {self.size:,}")
-            held = self._read_at(offset, size + 1)
+            held = self._read_at(offset, size + TRAILER_BYTES)
+            if self._sum is not None:
+                check(self._sum(held[: size + 1]), held[size + 1 :], "a block")
             return _inflate(held[:size], held[size], self._version)
 
 
