@@ -88,7 +88,9 @@ def difference_of(lab: TraceRecord | None, recorded: TraceRecord | None, led_her
             return f"the lab's record {lab!r} is {recorded!r} in the recording"
     own = HOSTS_OWN.get(lab.kind, ())
     for name in {**lab.data, **recorded.data}:
-        if name not in own and lab.data.get(name) != recorded.data.get(name):
+        # A field that the recording does not know yet, and that its run did not need either.
+        is_newer = name not in recorded.data and lab.data[name] in ({}, [], None)
+        if name not in own and not is_newer and lab.data.get(name) != recorded.data.get(name):
             where, mine, theirs = _innermost(name, lab.data.get(name), recorded.data.get(name))
             return f"{lab.id} {lab.kind}: {where} is {_shown(mine)} in the lab, {_shown(theirs)} in the recording"
     if lab.cause != recorded.cause and recorded.cause not in led_here:
