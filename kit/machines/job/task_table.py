@@ -89,14 +89,15 @@ class TaskTable:
     def cancel(self, tasks: Iterable[str] | None = None) -> None:
         """Record that all live tasks, or those of `tasks` that live, have been told to stop.
 
-        Those that have finished will run again.
+        All of `tasks` will run again in this table, those that have finished too.
         """
         for task in self._records if tasks is None else tasks:
             record = self._records[task]
             if not record.state.is_terminal:
                 record.state = ExecutionState.CANCELING
-            self._not_yet_running.add(task)
-            self._not_yet_finished.add(task)
+            if tasks is not None:
+                self._not_yet_running.add(task)
+                self._not_yet_finished.add(task)
 
     def canceling(self) -> list[str]:
         """Return the tasks that were told to stop."""
