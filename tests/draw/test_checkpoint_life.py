@@ -16,6 +16,7 @@ from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
 from tests.draw.test_barriers import played
 from tests.draw.test_chains import texts
+from tests.hosts.lab.test_region_failover import two_pipelines
 
 SCENARIOS = (
     "hook-state",
@@ -199,6 +200,30 @@ def test_every_step_of_the_table_is_told() -> None:
         for row in machine.to_pandas().itertuples(index=False):
             if row.state in boxes and row.target in boxes:
                 assert row.event in arrows.get((row.state, row.target), "") or row.event in boxes[row.target]
+
+
+def test_a_restart_of_some_regions_is_a_state_of_the_job_that_other_runs_do_not_show() -> None:
+    """The phase is that of the JobMaster at each step, through two such restarts and one of the whole job."""
+    lab = Lab(two_pipelines())
+    assert "FAILING_OVER" not in state_machines(lab)["job"].graph().caption
+    assert "FAILING_OVER" not in {node.name for node in state_machines(lab)["job"].graph().nodes}
+    seen = []
+    for fault in (1, 1, 0, None):
+        lab.run_until(record="AllTasksRunning")
+        for _ in range(9):
+            lab.step()
+        if fault is not None:
+            lab.faults.kill(fault)
+        while lab.status != "RUNNING" or fault is None:
+            phase = lab.look.master.phase
+            assert phase_of(Evidence(lab)) is phase
+            seen.append(str(phase.value))
+            if lab.status == "FINISHED":
+                break
+            lab.step()
+    assert {"FAILING_OVER", "RUNNING", "FINISHED"} < set(seen)
+    graph = state_machines(lab)["job"].graph()
+    assert "FAILING_OVER" in {node.name for node in graph.nodes}
 
 
 def test_barriers_that_are_counted_have_no_such_machine() -> None:

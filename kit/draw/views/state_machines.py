@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from kit.core.protocol import tasks
-from kit.core.protocol.commands import JobStatusChanged, StartEpoch, StopEpoch, WriteSnapshot
+from kit.core.protocol.commands import JobStatusChanged, StartEpoch, StopEpoch, StopTasks, WriteSnapshot
 from kit.core.protocol.events import StartJob
 from kit.core.protocol.messages import DeclineCheckpoint, TriggerTaskCheckpoint
 from kit.core.protocol.notes import AlignmentTimedOut, BarrierAligned, BarrierCounted, BarrierPrioritized, EndCounted
@@ -204,8 +204,10 @@ def machines_of(
         passed = {state.value for state, _ in before}
         found["checkpoint"] = StateMachine("A checkpoint", checkpoint_state.TRANSITIONS, lit, passed)
     phase = phase_of(evidence)
-    usual = [each.value for each in Phase if each not in _SUSPENSION]  # the others occur with a second driver only
-    only = () if phase in _SUSPENSION else usual
+    rare = set() if phase in _SUSPENSION else {*_SUSPENSION}  # these occur with a second driver only
+    if not evidence.of_kind(StopTasks, role="command"):
+        rare.add(Phase.FAILING_OVER)  # this one with a restart of some regions
+    only = [each.value for each in Phase if each not in rare]
     found["job"] = StateMachine("A job", status.PHASES, {phase.value: "the job"}, only=only)
     states = _where({name: log.moment.tasks[name].state for name in chosen if name in log.moment.tasks})
     found["task"] = StateMachine("A task", tasks.TRANSITIONS, states)
@@ -229,20 +231,26 @@ def _where(states: Mapping[str, str]) -> dict[str, str]:
 def phase_of(evidence: Evidence) -> Phase:
     """Return the phase of the job's life, which is finer than the status shown to users."""
     phase = Phase.STARTING
-    for record in evidence.of_kinds(StartJob, StartEpoch, JobStatusChanged, StopEpoch):
+    for record in evidence.of_kinds(StartJob, StartEpoch, StopTasks, JobStatusChanged, StopEpoch):
         match record.kind, record.role:
             case StartJob.__name__, "event":
                 phase = Phase.STARTING
             case StartEpoch.__name__, "command":
                 phase = Phase.RUNNING
+            case StopTasks.__name__, "command":
+                phase = Phase.FAILING_OVER
             case JobStatusChanged.__name__, "command":
                 name = str(record.data["status"])
-                if name != "RUNNING":
+                if phase is Phase.FAILING_OVER:
+                    phase = {"RUNNING": Phase.RUNNING, "RESTARTING": phase}.get(name) or Phase.__members__[name]
+                elif name != "RUNNING":
                     phase = Phase.__members__.get(name, phase)
                 elif phase in (Phase.STARTING, Phase.RESTARTING):
                     phase = Phase.RESTORING
             case StopEpoch.__name__, "command" if phase is Phase.RUNNING:
                 phase = Phase.FINISHING
+            case StopEpoch.__name__, "command" if phase is Phase.FAILING_OVER:
+                phase = Phase.RESTARTING
     return phase
 
 
