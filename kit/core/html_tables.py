@@ -25,6 +25,8 @@ ROWS = 20
 """The number of rows of a DataFrame that are shown in a panel or a view."""
 NOTEBOOK_ROWS = 60
 """The number of rows that are shown in a notebook's output, which is as many as pandas shows."""
+SENTENCE_SPACES = 4
+"""A value with so many spaces is a sentence."""
 LONGEST = 300
 """A value of a DataFrame that is longer is cut after so many characters."""
 TABLE_CSS = """
@@ -35,14 +37,15 @@ TABLE_CSS = """
   border-bottom: 1px solid var(--kit-faint, #8885); background: none; color: inherit; white-space: normal; }
 .kit-scroll .kit-table thead th { color: var(--kit-quiet, inherit); font-weight: 600;
   border-bottom-color: var(--kit-line-2, #888a); }
-.kit-scroll .kit-table td { overflow-wrap: anywhere; min-width: 3em; max-width: 34em; }
-.kit-scroll .kit-table tbody th { font-weight: 600; max-width: 14em; overflow-wrap: anywhere; }
+.kit-scroll .kit-table td { overflow-wrap: break-word; max-width: 34em; }
+.kit-scroll .kit-table td.kit-wide { min-width: 14em; }
+.kit-scroll .kit-table tbody th { font-weight: 600; max-width: 14em; overflow-wrap: break-word; }
 .kit-scroll .kit-table :is(th, td).kit-number { text-align: right; font-variant-numeric: tabular-nums; }
 .kit-scroll .kit-table td.kit-number { white-space: nowrap; }
 .kit-scroll .kit-table tr.waits td { background: var(--kit-align-fill); }
 .kit-scroll .kit-table tr.bad td { background: var(--kit-bad-fill); }
 .kit-scroll .kit-table tr.chosen td { background: var(--kit-card); }
-.kit-more { margin: 2px 0 6px; font-size: 11.5px; color: var(--kit-quiet, inherit); }
+.kit-more-rows { margin: 2px 0 6px; font-size: 11.5px; color: var(--kit-quiet, inherit); }
 """
 _MISSING = ("NAType", "NaTType")
 
@@ -139,6 +142,11 @@ def _cells(row: Sequence[str], classes: Sequence[str]) -> Iterator[Markup]:
         yield element("td", text, class_=each)
 
 
+def _width(texts: Iterable[str]) -> str:
+    """Return the class of a column of sentences, which would become narrow and high; "" for other columns."""
+    return "kit-wide" if any(text.count(" ") >= SENTENCE_SPACES for text in texts) else ""
+
+
 def _table(
     heads: Sequence[object],
     rows: Sequence[Sequence[str]],
@@ -148,7 +156,7 @@ def _table(
     marks: Iterable[str],
     all_in: str,
 ) -> Markup:
-    classes = ["kit-number" if number else "" for number in numbers]
+    classes = ["kit-number" if number else _width(row[at] for row in rows) for at, number in enumerate(numbers)]
     named = [] if labels is None else [element("th", cell_text(label), scope="row") for label in labels]
     top = [element("th", head, class_=each) for head, each in zip(heads, classes, strict=True)]
     corner = [element("th", "")] if labels is not None else []
@@ -160,5 +168,5 @@ def _table(
     drawn = element("thead", element("tr", *corner, *top)) + element("tbody", *body)
     more = count - len(rows)
     every = f": {all_in} has all" if all_in else ""
-    rest = element("p", f"… and {more:,} more{every}", class_="kit-more") if more > 0 else ""
+    rest = element("p", f"… and {more:,} more{every}", class_="kit-more-rows") if more > 0 else ""
     return element("div", element("table", drawn, class_="kit-table"), class_="kit-scroll") + rest

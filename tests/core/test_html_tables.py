@@ -75,9 +75,9 @@ def test_a_long_table_counts_the_rows_that_it_leaves_out() -> None:
     frame = pd.DataFrame({"n": range(1_100)})
     shown = frame_html(frame, all_in=".to_pandas()")
     assert len(cells(shown)) == ROWS
-    assert shown.endswith('<p class="kit-more">… and 1,080 more: .to_pandas() has all</p>')
+    assert shown.endswith('<p class="kit-more-rows">… and 1,080 more: .to_pandas() has all</p>')
     assert "more" not in frame_html(frame, 1_100)
-    assert rows_html(("n",), [(1,)], count=3).endswith('<p class="kit-more">… and 2 more</p>')
+    assert rows_html(("n",), [(1,)], count=3).endswith('<p class="kit-more-rows">… and 2 more</p>')
 
 
 def test_a_long_value_is_cut() -> None:
