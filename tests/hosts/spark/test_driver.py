@@ -93,6 +93,23 @@ def test_a_job_whose_slot_dies_goes_on_from_its_checkpoint(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("nothing_left")
+def test_two_pipelines_restart_together_on_spark_whatever_the_setting(tmp_path: Path) -> None:
+    """Slots are one gang, so a job of several regions is one for its restarts."""
+    env = StreamEnvironment("two", parallelism=2, failover="region", checkpoint=CheckpointConfig(interval_ms=50))
+    for name in ("one", "other"):
+        rows = env.from_source(generator(4_000, rows_per_second=8_000), uid=name)
+        rows.sink_to(CollectSink(name), uid=f"{name}-out")
+    with job_of(env) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        ThreadGang.current.kill(1)
+        assert job.wait() == "FINISHED"
+        assert [stage.epoch for stage in job.look.stages] == [1, 2]
+        assert not job.trace.story(kind="StopTasks")
+        assert [len(job.output(name)) for name in ("one", "other")] == [4_000, 4_000]
+
+
+@pytest.mark.usefixtures("nothing_left")
 def test_stopped_with_a_savepoint_and_resumed_with_more_and_fewer_slots(tmp_path: Path) -> None:
     savepoint = None
     for parallelism in (2, 3):
