@@ -419,7 +419,8 @@ def test_a_large_run_is_a_table_until_its_picture_is_asked_for(monkeypatch: pyte
     assert lab._repr_html_() == lab.look.svg()._repr_html_()
     assert str(lab._repr_svg_()).startswith("<svg")
     monkeypatch.setattr(lab_module, "LARGE", 50)
-    other = lab.fork()
+    other = Lab(readme())
+    other.run_until(record="CheckpointTriggered")
     table = other._repr_html_()
     assert other._repr_svg_() is None
     assert table is not None

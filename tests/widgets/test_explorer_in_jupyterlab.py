@@ -176,8 +176,6 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     app.locator(".jupyter-button.mod-primary", has_text="Compare").click()
     expect(app.locator("div.kit-comparison svg")).to_be_visible()
     assert says(notebook, "explorer.told") == ""
-    app.get_by_role("button", name="union state over failovers").click()
-    expect(app.locator("div.kit-comparison svg")).to_have_count(0)
 
     # a message stays while it is about the last action
     tab(app, "Save")

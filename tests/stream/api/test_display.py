@@ -51,7 +51,8 @@ class Text(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.said.append(data)
+        if self._open[-1:] != ["style"]:
+            self.said.append(data)
 
 
 def text_of(document: str) -> str:

@@ -45,5 +45,6 @@ def test_what_observes_makes_no_other_state_and_what_counts_does() -> None:
         return digester.digest(master)
 
     assert digest() == digest(at=10**9, cause="another", events_handled=10**6, restored_path="/elsewhere")
-    assert digest() != digest(epoch=99)
+    assert digest() != digest(attempts=lab.look.master.attempts.of_next_epoch())
+    assert digest() != digest(attempts=lab.look.master.attempts.after_restart(["sums/0"]))
     assert digest() != digest(graph=lab.look.master.graph.with_parallelism({"sums": 3}))
