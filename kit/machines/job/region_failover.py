@@ -14,10 +14,9 @@ A restart of regions takes these steps, several restarts side by side:
 
 The operator coordinators keep running with their state, since subtasks of other regions depend on it.
 
-Master hooks are restored from the checkpoint as well, although the job outside the regions does not go back. A hook
-cannot know that: "there is no other failure notification mechanism in the master hooks", as Flink's coordinator says of
-the same behaviour. This is a known limitation: a hook should keep nothing that a region at work depends on, and use an
-operator coordinator for that.
+Master hooks are restored from the checkpoint as well, as in Flink, although the job outside the regions does not go
+back. A restore is all that a hook hears of a failure, so it cannot know that. This is a known limitation: a hook should
+keep nothing that a region at work depends on, and use an operator coordinator for that.
 
 Follows Flink's `RestartPipelinedRegionFailoverStrategy`, `ExecutionFailureHandler` and
 `DefaultScheduler.restartTasksWithDelay`, which are the same in 1.11. Flink restarts a region even if it is the whole
