@@ -25,6 +25,8 @@ ROWS = 20
 """The number of rows of a DataFrame that are shown in a panel or a view."""
 NOTEBOOK_ROWS = 60
 """The number of rows that are shown in a notebook's output, which is as many as pandas shows."""
+LONGEST_WORD = 24
+"""A longer word is broken where its line ends."""
 SENTENCE_SPACES = 4
 """A value with so many spaces is a sentence."""
 LONGEST = 300
@@ -39,6 +41,7 @@ TABLE_CSS = """
   border-bottom-color: var(--kit-line-2, #888a); }
 .kit-scroll .kit-table td { overflow-wrap: break-word; max-width: 34em; }
 .kit-scroll .kit-table td.kit-wide { min-width: 14em; }
+.kit-scroll .kit-table td.kit-long { min-width: 8em; overflow-wrap: anywhere; }
 .kit-scroll .kit-table tbody th { font-weight: 600; max-width: 14em; overflow-wrap: break-word; }
 .kit-scroll .kit-table :is(th, td).kit-number { text-align: right; font-variant-numeric: tabular-nums; }
 .kit-scroll .kit-table td.kit-number { white-space: nowrap; }
@@ -143,8 +146,14 @@ def _cells(row: Sequence[str], classes: Sequence[str]) -> Iterator[Markup]:
 
 
 def _width(texts: Iterable[str]) -> str:
-    """Return the class of a column of sentences, which would become narrow and high; "" for other columns."""
-    return "kit-wide" if any(text.count(" ") >= SENTENCE_SPACES for text in texts) else ""
+    """Return the class of a column that would otherwise be too narrow or too wide.
+
+    Words are whole, but for such as no narrow table can hold; sentences become narrow and high; "" for other columns.
+    """
+    shown = list(texts)
+    if any(len(word) > LONGEST_WORD for text in shown for word in text.split()):
+        return "kit-long"
+    return "kit-wide" if any(text.count(" ") >= SENTENCE_SPACES for text in shown) else ""
 
 
 def _table(
