@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from kit.core.protocol.commands import GrantCredit, ReadSplit, SendElement
-from kit.core.protocol.elements import Buffer
+from kit.core.protocol.elements import Buffer, CheckpointBarrier
 from kit.core.protocol.events import CreditReceived, ProcessInput, SplitRead
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from tests.machines.task.harness import TaskHarness, buffer, fan_in
+from tests.machines.task.harness import TaskHarness, buffer, fan_in, options
 from tests.machines.task.slot_harness import SlotHarness, unaligned_job
 
 
@@ -49,6 +49,18 @@ def test_a_barrier_waits_for_the_rest_of_a_buffer_before_it() -> None:
     task.barrier(1, 0)  # with turns without a limit
     assert task.triggered() == [1]
     assert task.machine.rows_processed == 3
+
+
+def test_the_rest_of_a_buffer_stays_before_what_stands_behind_it() -> None:
+    """Two barriers and another buffer are in the queue already when the first part is taken."""
+    task = TaskHarness(fan_in(1))
+    barriers = [CheckpointBarrier(number, 0, options()) for number in (1, 2)]
+    task.receive(0, rows(5), barriers[0], rows(3, first=5), barriers[1], run=False)
+    rows_at = {}
+    while task.machine.available:
+        taken(task, 2)
+        rows_at |= dict.fromkeys(task.triggered(), task.machine.rows_processed)
+    assert rows_at == {1: 5, 2: 8}
 
 
 def test_channels_take_turns_between_the_parts_of_their_buffers() -> None:
