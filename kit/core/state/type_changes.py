@@ -6,7 +6,6 @@ The rules for Flink's serializers are in `kit.snapshots.serializers.compatibilit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -34,11 +33,6 @@ class TypeChange:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.what}" if self.place else self.what
-
-
-def compatibility(changes: Iterable[TypeChange]) -> Compatibility:
-    """Return what the differences mean together: the worst of them."""
-    return max((each.compatibility for each in changes), default=Compatibility.AS_IS)
 
 
 def place_within(place: str, name: str) -> str:

@@ -312,8 +312,8 @@ class StreamTask(Machine):
 
     def _limit(self, max_rows: int | None) -> int | None:
         """Return how many rows to take in a turn: what the host allows, and what the receivers take of the result."""
-        of_receivers = self.outputs.most_rows(self.rows_processed)
-        return max_rows if of_receivers is None else min(of_receivers, of_receivers if max_rows is None else max_rows)
+        limits = (max_rows, self.outputs.most_rows(self.rows_processed))
+        return min((each for each in limits if each is not None), default=None)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
         self.rows_processed += batch.num_rows

@@ -15,12 +15,10 @@ import pyarrow.compute as pc
 
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.python_values import python_values
-from kit.snapshots.serializers.table import RowData
 from kit.snapshots.serializers.types import Type, column
-from kit.snapshots.serializers.writing import Writer
-from kit.snapshots.surgery.key_hashes import has_known_hash, row_hash
+from kit.snapshots.surgery.key_hashes import has_known_hash, hash_of
 from kit.snapshots.surgery.keys import plain_key
-from kit.stream.backend.keys.key_hashing import java_hash_code, key_group_for_hash
+from kit.stream.backend.keys.key_hashing import assign_to_key_group, key_group_for_hash
 
 KeyType: TypeAlias = Type | pa.DataType
 """The type of a key: one of Flink's serializers, or for state of the kit Arrow's."""
@@ -36,16 +34,12 @@ class OneKey:
 
     def key_group(self, max_parallelism: int) -> int | None:
         """Return its key group, None if only a class of the user knows how such keys are hashed."""
-        if isinstance(self._type, Type):
-            if not has_known_hash(self._type):
-                return None
-            (stored,) = self._type.from_arrow(self._column)
-            if isinstance(self._type, RowData):
-                out = Writer()
-                self._type.write(out, stored)
-                return key_group_for_hash(row_hash(bytes(out)[4:]), max_parallelism)
-            return key_group_for_hash(java_hash_code(stored, self._type.arrow), max_parallelism)
-        return key_group_for_hash(java_hash_code(self.value, self._type), max_parallelism)
+        if not isinstance(self._type, Type):
+            return assign_to_key_group(self.value, max_parallelism, self._type)
+        if not has_known_hash(self._type):
+            return None
+        (stored,) = self._type.from_arrow(self._column)
+        return key_group_for_hash(hash_of(self._type, stored), max_parallelism)
 
     def rows_of(self, table: pa.Table) -> pa.Table:
         """Return the rows of the key, of a table with a column `key`."""
@@ -68,7 +62,7 @@ def key_from_text(text: str, type_: KeyType) -> Any:
 
     A key of several fields is a JSON list of their values, or an object with their names. Raises CheckpointError.
     """
-    arrow = type_.arrow if isinstance(type_, Type) else type_
+    arrow = _arrow(type_)
     if pa.types.is_string(arrow) or pa.types.is_large_string(arrow):
         return text
     try:
@@ -103,8 +97,9 @@ def _column_of(key: Any, type_: KeyType) -> pa.Array:
     """Return the key as a column of one row."""
     if isinstance(type_, Type) and type_.is_opaque:
         raise CheckpointError(f"keys of type {type_.name} are not decoded here, so none can be looked up")
-    if isinstance(key, list | tuple) and pa.types.is_struct(arrow := type_.arrow if isinstance(type_, Type) else type_):
-        key = dict(zip((field.name for field in arrow), key, strict=False)) if len(key) == arrow.num_fields else key
+    arrow = _arrow(type_)
+    if isinstance(key, list | tuple) and pa.types.is_struct(arrow) and len(key) == arrow.num_fields:
+        key = dict(zip((field.name for field in arrow), key, strict=True))
     try:
         made = column(type_, [key]) if isinstance(type_, Type) else pa.array([key], type_)
         (found,) = python_values(made)
@@ -117,6 +112,10 @@ def _column_of(key: Any, type_: KeyType) -> pa.Array:
     ):
         raise _not_of(key, type_, f"it is a {type(key).__name__}")
     return made
+
+
+def _arrow(type_: KeyType) -> pa.DataType:
+    return type_.arrow if isinstance(type_, Type) else type_
 
 
 def _not_of(key: Any, type_: KeyType, why: str) -> CheckpointError:

@@ -73,8 +73,15 @@ def hashes(state: KeyedState, composites: Sequence[bytes]) -> npt.NDArray[np.int
     if isinstance(state.key, RowData):
         found = [row_hash(key_bytes(state, each)[4:]) for each in composites]
     else:
-        found = [java_hash_code(key_of(state, each), state.key.arrow) for each in composites]
+        found = [hash_of(state.key, key_of(state, each)) for each in composites]
     return np.array(found, np.int64).astype(np.int32)
+
+
+def hash_of(key: Type, value: Any) -> int:
+    """Return the hash code of one key of a known type, in the form in which its type reads it."""
+    if isinstance(key, RowData):
+        return row_hash(key.encode(value))
+    return java_hash_code(value, key.arrow)
 
 
 def groups_of(state: KeyedState, composites: Sequence[bytes], max_parallelism: int) -> list[int]:

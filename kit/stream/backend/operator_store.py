@@ -107,8 +107,8 @@ class OperatorListState(_Typed):
         return [whole.slice(row, 1) for row in range(len(elements))]
 
     def take_in(self, batch: pa.RecordBatch) -> None:
-        """Append restored entries."""
-        self._elements += batch.column(0).to_pylist()
+        """Append restored entries, which may be of an older type."""
+        self._elements += evolved(batch.column(0), self.element_type).to_pylist()
 
     def copy(self) -> OperatorListState:
         """Return a copy of the list."""
@@ -178,8 +178,9 @@ class BroadcastState(_Typed):
         return [pa.RecordBatch.from_arrays(columns, schema=self.schema())]
 
     def take_in(self, batch: pa.RecordBatch) -> None:
-        """Set restored entries."""
-        self._entries |= zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+        """Set restored entries, whose values may be of an older type."""
+        values = evolved(batch.column(1), self.value_type)
+        self._entries |= zip(batch.column(0).to_pylist(), values.to_pylist(), strict=True)
 
     def copy(self) -> BroadcastState:
         """Return a copy of the map."""
@@ -306,8 +307,7 @@ class OperatorStateStore:
             for name, info in handle.state_name_to_partition_offsets.items():
                 for offset in info.offsets:
                     batch = file.entry(name, offset)
-                    state = self._restored(batch.schema, info.mode, file.name, origins[name])
-                    state.take_in(_with_values(batch, state.schema()))
+                    self._restored(batch.schema, info.mode, file.name, origins[name]).take_in(batch)
                     origins[name] = file.name
 
     def _list(self, descriptor: ListStateDescriptor, mode: OperatorStateMode) -> OperatorListState:
@@ -378,23 +378,15 @@ def _becomes(stored: OperatorStateEntry, wanted: OperatorStateEntry) -> bool:
 
 def _advice(stored: OperatorStateEntry, wanted: OperatorStateEntry) -> str:
     if _differs_in_values_only(stored, wanted):
-        return refusal(type_changes(_values(stored), _values(wanted)))
+        return refusal(_values(stored), _values(wanted))
     return "use another name, or the descriptor it was stored with"
 
 
 def _evolved(stored: OperatorStateEntry, wanted: OperatorStateEntry) -> OperatorStateEntry:
     """Return an entry of a newer type with the values of a stored one."""
     for batch in stored.batches():
-        wanted.take_in(_with_values(batch, wanted.schema()))
+        wanted.take_in(batch)
     return wanted
-
-
-def _with_values(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows with their last column, that of the values, in the type of a newer schema."""
-    if batch.schema.field(-1).type == schema.field(-1).type:
-        return batch
-    columns = [*batch.columns[:-1], evolved(batch.columns[-1], schema.field(-1).type)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _described(state: OperatorStateEntry) -> str:

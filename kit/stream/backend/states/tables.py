@@ -31,7 +31,7 @@ from kit.stream.backend.keys.slot_index import ABSENT, FrozenIndex, SlotIndex, l
 from kit.stream.backend.states.descriptors import StateDescriptor, StateKind, aspects_of_values
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.backend.types.arrow_types import as_type, has_nanosecond_times, stored_type
-from kit.stream.backend.types.evolution import evolves, refusal, type_changes
+from kit.stream.backend.types.evolution import evolves, refusal
 from kit.stream.backend.types.value_columns import FrozenColumn, StructColumn, ValueColumn, column_for
 from kit.stream.backend.types.value_types import MisfitError, converter
 
@@ -511,7 +511,7 @@ def _becomes(stored: _Declared, wanted: _Declared) -> bool:
 
 def _advice(stored: _Declared, wanted: _Declared) -> str:
     if (stored[0], stored[2]) == (wanted[0], wanted[2]):
-        return refusal(type_changes(stored[1], wanted[1]))
+        return refusal(stored[1], wanted[1])
     return "use another name, or the descriptor it was stored with"
 
 

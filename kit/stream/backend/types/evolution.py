@@ -153,8 +153,9 @@ def newest_type(types: list[pa.DataType]) -> pa.DataType | None:
     return reached[0] if len(reached) == 1 else None
 
 
-def refusal(changes: list[TypeChange]) -> str:
+def refusal(old: pa.DataType, new: pa.DataType) -> str:
     """Return what is wrong with a change of type that no restore accepts, and the ways out."""
+    changes = _changes(old, new, "")
     wrong = "; ".join(str(each) for each in changes if each.compatibility is Compatibility.INCOMPATIBLE)
     accepted = ", ".join(each.change for each in RULES if each.compatibility is Compatibility.MIGRATES)
     return (
