@@ -31,7 +31,12 @@ EVENT, FAULT = "event", "fault"
 
 
 def reading_of(run: Any) -> Reading:
-    """Return the reading of a Lab, a SparkJob, a Trace, a scenario, a `Run` or a list of records, up to its present."""
+    """Return the reading of a Lab, a SparkJob, a Trace, a scenario, a `Run` or a list of records, up to its present.
+
+    A reading is returned unchanged.
+    """
+    if isinstance(run, Reading):
+        return run
     run = run_of(run)
     keeper = run.trace if run.keeper is None else run.keeper
     reading: Reading = (keeper._reading or Reading()).follow(run)

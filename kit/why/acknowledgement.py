@@ -1,6 +1,6 @@
 """The answer to why the acknowledgement of a task is missing, as a chain of causes and in short.
 
-The phase in which a task is (`kit.why.waits`) decides what is said. `outline` says it, in full and in short, and
+The phase of a task (`kit.why.waits`) decides the answer. `outline` returns it, in full and in short, and
 `acknowledgement` adds the causes.
 """
 
@@ -30,9 +30,9 @@ from kit.run.moments.job_state import (
     TaskMoment,
 )
 from kit.why.evidence import Evidence
-from kit.why.fact import Fact, fact, named, some, untold
+from kit.why.fact import Fact, fact, limited, not_in_trace, task_names
 from kit.why.inquiry import Inquiry, Topic
-from kit.why.under_way import asked, befell, sent
+from kit.why.under_way import injected_faults, unanswered, undelivered
 from kit.why.waits import (
     ARRIVED,
     BARRIERS,
@@ -44,7 +44,7 @@ from kit.why.waits import (
     Barrier,
     Missing,
     awaited,
-    barriers_there,
+    barriers_received,
     is_lost,
     is_under_way,
     missing,
@@ -77,7 +77,7 @@ def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     return replace(found, because=tuple(causes))
 
 
-# --- what is said -----------------------------------------------------------------------------------------------------
+# --- the facts --------------------------------------------------------------------------------------------------------
 
 
 def outline(evidence: Evidence, waits: Missing) -> Fact:
@@ -92,8 +92,8 @@ def outline(evidence: Evidence, waits: Missing) -> Fact:
         return _not_begun(evidence, waits)
     task, checkpoint_id = waits.task, waits.checkpoint_id
     if waits.phase == ABORTED:
-        says = f"{task} has given checkpoint {checkpoint_id} up"
-        return Fact(says, brief=f"{task} has given it up", awaits="nothing: it has given it up")
+        says = f"{task} has aborted checkpoint {checkpoint_id}"
+        return Fact(says, brief=f"{task} has aborted it", awaits="nothing: it has aborted the checkpoint")
     known = evidence.moment.tasks.get(task, TaskMoment())
     brief = f"{task} is {known.state}" + (f": {known.error}" if known.error else "")
     return Fact(f"{task} cannot acknowledge checkpoint {checkpoint_id}", brief=brief)
@@ -102,7 +102,11 @@ def outline(evidence: Evidence, waits: Missing) -> Fact:
 def _on_its_way(evidence: Evidence, waits: Missing) -> Fact:
     record, task = waits.record, waits.task
     what = f"the {'refusal' if waits.phase == DECLINED else 'acknowledgement'} of {task}"
-    found = untold(f"{what} to the JobMaster") if record is None else sent(evidence, record, f"{what} to the JobMaster")
+    found = (
+        not_in_trace(f"{what} to the JobMaster")
+        if record is None
+        else undelivered(evidence, record, f"{what} to the JobMaster")
+    )
     if waits.phase == UNHEARD:
         return replace(found, brief=f"{what} was lost on its way", awaits="its acknowledgement, lost on its way")
     has_arrived = record is None or not is_under_way(evidence, record)
@@ -120,7 +124,7 @@ def _not_triggered(evidence: Evidence, waits: Missing) -> Fact:
         brief, where = f"the trigger to {task} was lost", ", lost on its way"
     elif is_under_way(evidence, record):
         where = ", on its way"
-    found = sent(evidence, record, f"the JobMaster's trigger to {task} for checkpoint {checkpoint_id}", task)
+    found = undelivered(evidence, record, f"the JobMaster's trigger to {task} for checkpoint {checkpoint_id}", task)
     return replace(found, brief=brief, awaits=f"the trigger{where}")
 
 
@@ -131,11 +135,11 @@ def _since(evidence: Evidence, record: TraceRecord | None) -> str:
 def _not_written(evidence: Evidence, waits: Missing) -> Fact:
     """Return the fact about a task that has copied its state, and still writes files or in-flight data."""
     task, record, barriers = waits.task, waits.record, _cell(waits)
-    says = f"{task} has copied its state for checkpoint {waits.checkpoint_id} and has not all of it written"
+    says = f"{task} has copied its state for checkpoint {waits.checkpoint_id} and has not written all of it"
     if waits.phase == CAPTURING:
         brief = f"{task} captures and writes in-flight data"
         return fact(says, record=record, brief=brief, awaits=barriers or "its in-flight data to be written")
-    faults = [] if record is None else befell(evidence, record)
+    faults = [] if record is None else injected_faults(evidence, record)
     awaits = f"its files to be written{f', and {barriers}' if barriers else ''}"
     return fact(
         says,
@@ -151,15 +155,15 @@ def _not_begun(evidence: Evidence, waits: Missing) -> Fact:
     task, checkpoint_id = waits.task, waits.checkpoint_id
     is_aligning = evidence.moment.tasks[task].phases.get(checkpoint_id) == ALIGNING
     first = evidence.last(BarrierAligned, machine=task, checkpoint_id=checkpoint_id) if is_aligning else None
-    (there, every), others = barriers_there(evidence, waits), named(each.source for each in waits.barriers)
-    have = f"has {there} of its {every} barriers" if there or is_aligning else "has taken no barrier yet"
-    says = f"{task} {have} of checkpoint {checkpoint_id}: missing are those of {others}"
-    brief = f"{task} has {there} of {every} barriers" if every else f"{task} has begun"
+    (received, every), others = barriers_received(evidence, waits), task_names(each.source for each in waits.barriers)
+    have = f"has {received} of its {every} barriers" if received or is_aligning else "has taken no barrier yet"
+    says = f"{task} {have} of checkpoint {checkpoint_id}: those of {others} are missing"
+    brief = f"{task} has {received} of {every} barriers" if every else f"{task} has begun"
     return fact(says, record=first, brief=brief, awaits=_cell(waits) or "its barriers")
 
 
 def _cell(waits: Missing) -> str:
-    """Return the barriers that a task waits for, with their places; "" if there are none."""
+    """Return the barriers that a task waits for, with their places; "" if it waits for none."""
     places = [f"{each.source} ({_place(each)})" for each in waits.barriers]
     return f"barrier {waits.checkpoint_id} from {enumerated(places)}" if places else ""
 
@@ -174,14 +178,14 @@ def _place(barrier: Barrier) -> str:
 
 
 def _of_writing(inquiry: Inquiry, waits: Missing) -> list[Fact]:
-    """Return what the writing of a snapshot waits for: the command, barriers whose data belong to it, the file."""
+    """Return what the writing of a snapshot waits for: the command, barriers whose data belongs to it, the file."""
     task, checkpoint_id, copied = waits.task, waits.checkpoint_id, waits.record
     because = []
     if waits.phase == WRITING and copied is not None:
-        because.append(asked(inquiry.evidence, copied))
+        because.append(unanswered(inquiry.evidence, copied))
     if waits.barriers:
-        others = named(each.source for each in waits.barriers)
-        says = f"what is in flight from {others} before barrier {checkpoint_id} still belongs to the checkpoint"
+        others = task_names(each.source for each in waits.barriers)
+        says = f"the data in flight from {others} before barrier {checkpoint_id} still belongs to the checkpoint"
         because.append(fact(says, *_of_barriers(inquiry, waits)))
     elif not because:
         because = _in_flight(inquiry, task, checkpoint_id)
@@ -190,7 +194,7 @@ def _of_writing(inquiry: Inquiry, waits: Missing) -> list[Fact]:
 
 def _of_barriers(inquiry: Inquiry, waits: Missing) -> tuple[Fact, ...]:
     barriers = [inquiry.ask(Topic.BARRIER, waits.checkpoint_id, each.channel) for each in waits.barriers]
-    return some(barriers, "channels")
+    return limited(barriers, "channels")
 
 
 def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
@@ -199,21 +203,21 @@ def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
     slot = slot_name(split_task_name(task)[1])
     files = [each for each in evidence.under_way(slot, checkpoint_id) if each.is_a(WriteChannelStateFile)]
     if files:
-        return [asked(evidence, each) for each in files]
+        return [unanswered(evidence, each) for each in files]
     held = [
         number
         for number in evidence.outputs.get(task, [])
         if any(item.checkpoint_id == checkpoint_id for item in evidence.channel(number).queued)
     ]
     if held:
-        to = named(evidence.ends[number][1] for number in held)
-        says = f"barrier {checkpoint_id} waits in the output to {to}: what it will overtake is not decided"
-        return [fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in held], "outputs"))]
-    others = [other for other in evidence.beside_in_slot(task) if _gives_in_flight_data(evidence, other, checkpoint_id)]
+        to = task_names(evidence.ends[number][1] for number in held)
+        says = f"barrier {checkpoint_id} waits in the output to {to}: it is not decided yet which buffers it overtakes"
+        return [fact(says, *limited([inquiry.ask(Topic.QUEUE, number) for number in held], "outputs"))]
+    others = [other for other in evidence.sharing_slot(task) if _gives_in_flight_data(evidence, other, checkpoint_id)]
     if not others:
-        return [untold("which of its in-flight data is not written")]
-    says = f"its in-flight data goes into one file with that of {listed(others)}, whose is not all there"
-    return [fact(says, *some([inquiry.ask(Topic.ACK, other, checkpoint_id) for other in others], "tasks"))]
+        return [not_in_trace("which of its in-flight data is not written")]
+    says = f"its in-flight data shares a file with that of {listed(others)}, which is not complete"
+    return [fact(says, *limited([inquiry.ask(Topic.ACK, other, checkpoint_id) for other in others], "tasks"))]
 
 
 def _gives_in_flight_data(evidence: Evidence, task: str, checkpoint_id: int) -> bool:

@@ -13,7 +13,7 @@ from kit.core.html_tables import notebook_html, rows_html
 from kit.core.markup import Markup, element
 from kit.run.captions import lower_first
 from kit.run.durations import duration
-from kit.why.fact import Fact, Told, story
+from kit.why.fact import Fact, NumberedFact, story
 
 COLUMNS = ["number", "because_of", "at_ms", "machine", "says", "kind", "checkpoint_id", "is_root", "record_id"]
 
@@ -30,15 +30,16 @@ class Why:
     answer: Fact
     began_ms: int = 0
     """The time at which the run began; times in the story and the picture are relative to it."""
-    told: tuple[Told, ...] = field(init=False, repr=False)
+    numbered: tuple[NumberedFact, ...] = field(init=False, repr=False)
+    """The facts with their numbers, in the order of the story. A fact occurs once for each fact that it explains."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "told", tuple(story(self.answer, self.began_ms)))
+        object.__setattr__(self, "numbered", tuple(story(self.answer, self.began_ms)))
 
     @property
     def facts(self) -> list[Fact]:
         """All facts, each once, in the order of the story."""
-        return [each.fact for each in self.told if not each.before]
+        return [each.fact for each in self.numbered if not each.before]
 
     @property
     def roots(self) -> list[Fact]:
@@ -50,12 +51,12 @@ class Why:
         at_ms, machine, kind, checkpoint_id and record_id of its record, says, is_root. A fact without a record has
         neither time nor machine.
         """
-        frame = pd.DataFrame(map(_row, self.told), columns=COLUMNS)
+        frame = pd.DataFrame(map(_row, self.numbered), columns=COLUMNS)
         return frame.astype({"at_ms": "Int64", "checkpoint_id": "Int64"})
 
     def __str__(self) -> str:
-        lines, width = [self.question], len(str(len(self.told)))
-        for each in self.told:
+        lines, width = [self.question], len(str(len(self.numbered)))
+        for each in self.numbered:
             record = each.fact.record
             when = "" if record is None else f"[{duration(each.at_ms)}, {record.machine}] "
             lines.append(f"{'   ' * each.depth}{each.number:>{width}}. {each.link}{when}{each.says}")
@@ -70,7 +71,7 @@ class Why:
         With `most`, the facts after that many are folded away. Without `machines`, the table has no column for them and
         is narrow enough for a panel.
         """
-        first, rest = self.told[:most], () if most is None else self.told[most:]
+        first, rest = self.numbered[:most], () if most is None else self.numbered[most:]
         question = element("p", element("b", _with_arrows(self.question)))
         more = element("details", element("summary", f"{len(rest)} more"), _table(rest, machines)) if rest else ""
         return question + _table(first, machines) + more
@@ -88,7 +89,7 @@ class Why:
         return display("answer_dot", self)
 
 
-def _row(each: Told) -> tuple[object, ...]:
+def _row(each: NumberedFact) -> tuple[object, ...]:
     record, is_root = each.fact.record, each.fact.is_root
     if record is None:
         return each.number, each.because_of, None, "", each.says, "", None, is_root, ""
@@ -96,12 +97,12 @@ def _row(each: Told) -> tuple[object, ...]:
     return each.number, each.because_of, *at, is_root, record.id
 
 
-def _table(told: Iterable[Told], machines: bool) -> Markup:
+def _table(facts: Iterable[NumberedFact], machines: bool) -> Markup:
     names = ("machine",) if machines else ()
-    return rows_html(("", "at", *names, "fact (first causes in bold)"), (_html_row(each, machines) for each in told))
+    return rows_html(("", "at", *names, "fact (first causes in bold)"), (_html_row(each, machines) for each in facts))
 
 
-def _html_row(each: Told, machines: bool) -> tuple[object, ...]:
+def _html_row(each: NumberedFact, machines: bool) -> tuple[object, ...]:
     record, says = each.fact.record, _with_arrows(lower_first(each.says) if each.link else each.says)
     at, machine = ("", "") if record is None else (duration(each.at_ms), record.machine)
     shown = element("b", says) if each.fact.is_root else says

@@ -29,7 +29,7 @@ class Named(TypedDict, total=False):
 
 
 def named_by(names: type) -> Callable[[F], F]:
-    """Show the parameters of a function's `**named`, those of `names`, in its signature, and so on Shift+Tab."""
+    """Show the parameters of a function's `**named`, those of `names`, in its signature, and so also on Shift+Tab."""
 
     def show(function: F) -> F:
         own = signature(function)
@@ -39,12 +39,12 @@ def named_by(names: type) -> Callable[[F], F]:
         whole = own.replace(parameters=[*kept, *shown])
 
         @wraps(function)
-        def asked(*arguments: Any, **named: Any) -> Why:
+        def checked(*arguments: Any, **named: Any) -> Why:
             whole.bind(*arguments, **named)  # the TypeError names the unknown argument
             return function(*arguments, **named)
 
-        asked.__signature__ = whole  # type: ignore[attr-defined]
-        return cast(F, asked)
+        checked.__signature__ = whole  # type: ignore[attr-defined]
+        return cast(F, checked)
 
     return show
 
@@ -75,7 +75,7 @@ def why(run: Any, about: object = None, **named: Unpack[Named]) -> Why:
 class Asking(Showing):
     """The common base of a Lab and a SparkJob that answers questions."""
 
-    def _known(self) -> Evidence:
+    def _evidence(self) -> Evidence:
         from kit.why.evidence import Evidence
 
         return Evidence(self)

@@ -16,10 +16,20 @@ from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.run.moments.job_state import ALIGNING, Item
 from kit.why.evidence import Evidence
-from kit.why.fact import Fact, fact, named, some, untold
+from kit.why.fact import NOT_IN_TRACE, Fact, fact, limited, not_in_trace, task_names
 from kit.why.inquiry import Inquiry, Topic
-from kit.why.under_way import sent, standing_still
-from kit.why.waits import ARRIVED, ENDED, QUEUED, TAKEN, WIRE, barrier_on, is_triggered, lacking, trigger_of
+from kit.why.under_way import frozen_worker, undelivered
+from kit.why.waits import (
+    ARRIVED,
+    ENDED,
+    QUEUED,
+    TAKEN,
+    WIRE,
+    barrier_on,
+    inputs_lacking_barrier,
+    is_triggered,
+    trigger_of,
+)
 
 ITEM_WORDS = {
     "buffer": "buffer",
@@ -39,16 +49,16 @@ def blocked(inquiry: Inquiry, number: int) -> Fact:
     evidence = inquiry.evidence
     channel, (source, target) = evidence.channel(number), evidence.ends[number]
     if channel.held is None:
-        return fact(f"{evidence.named(number)} is not blocked", inquiry.ask(Topic.QUEUE, number))
+        return fact(f"{evidence.channel_name(number)} is not blocked", inquiry.ask(Topic.QUEUE, number))
     taken = evidence.last(BarrierAligned, checkpoint_id=channel.held, channel=number)
     awaited = [other for other in evidence.inputs[target] if evidence.channel(other).awaited == channel.held]
-    others = named(evidence.ends[other][0] for other in awaited)
+    others = task_names(evidence.ends[other][0] for other in awaited)
     since = "" if taken is None else f" {duration(evidence.at_ms - taken.at_ms)} ago"
-    kept = f"; {contents(channel.arrived)} kept back here" if channel.arrived and evidence.detailed else ""
+    held = f"; {contents(channel.arrived)} held back here" if channel.arrived and evidence.detailed else ""
     return fact(
-        f"{target} took barrier {channel.held} of {source}{since} and reads nothing more of it before barrier "
-        f"{channel.held} of {others or 'the others'} has come{kept}",
-        *some([inquiry.ask(Topic.BARRIER, channel.held, other) for other in awaited], "channels"),
+        f"{target} took barrier {channel.held} of {source}{since} and reads nothing more from it until barrier "
+        f"{channel.held} of {others or 'the others'} has arrived{held}",
+        *limited([inquiry.ask(Topic.BARRIER, channel.held, other) for other in awaited], "channels"),
         record=taken,
     )
 
@@ -61,9 +71,9 @@ def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
     what = (
         f"the end of {source}'s stream, its last barrier," if found.is_end else f"barrier {checkpoint_id} of {source}"
     )
-    behind = f" behind {contents(found.before)}" if found.before else ", the first there"
+    behind = f" behind {contents(found.before)}" if found.before else ", at the front"
     if not evidence.detailed:
-        behind = " (which buffers are before it the trace does not tell)"
+        behind = f" ({NOT_IN_TRACE} which buffers are before it)"
     sent_with = None if found.item is None else evidence.find(found.item.sent_as)
     if found.place == ARRIVED:
         because = inquiry.ask(Topic.CHANNEL, number) if is_blocked else inquiry.ask(Topic.TURN, target)
@@ -71,7 +81,7 @@ def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
     if found.place == WIRE:
         waits = "" if sent_with is None else f", for {duration(evidence.at_ms - sent_with.at_ms)}"
         says = f"{what} is on the wire to {target}{waits}{behind}: it has not been delivered"
-        return fact(says, standing_still(evidence, target), record=sent_with)
+        return fact(says, frozen_worker(evidence, target), record=sent_with)
     if found.place == QUEUED:
         return fact(
             f"{what} is in the output queue of {source}{behind}", inquiry.ask(Topic.QUEUE, number), record=sent_with
@@ -79,7 +89,7 @@ def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
     if found.place == TAKEN:
         return fact(f"{what} has been taken by {target}")
     if found.place == ENDED:
-        return fact(f"{source} has ended its stream to {target}, which is as good as its barrier")
+        return fact(f"{source} has ended its stream to {target}, which counts as its barrier")
     return inquiry.ask(Topic.BEGIN, source, checkpoint_id)
 
 
@@ -108,12 +118,12 @@ def queue(inquiry: Inquiry, number: int) -> Fact:
             return Fact(f"{contents(channel.wire)} on the wire from {source} to {target}: not delivered yet")
         return fact(f"{source} has sent nothing more to {target}", inquiry.ask(Topic.TURN, source))
     if not held:
-        says = f"{source} has no credit of {target}, which holds no buffer of it"
-        return fact(says, inquiry.ask(Topic.TURN, target)) if evidence.detailed else untold(says)
+        says = f"{source} has no credit from {target}, which holds none of its buffers"
+        return fact(says, inquiry.ask(Topic.TURN, target)) if evidence.detailed else not_in_trace(says)
     taken = [item for item in channel.arrived if item.kind == "buffer"]
     says = (
-        f"{source} has no credit for {contents(channel.queued)} to {target}: {contents(held)} it has sent are not "
-        f"processed, {len(taken)} of them in the queue of {target}"
+        f"{source} has no credit for {contents(channel.queued)} to {target}: {contents(held)} that it has sent are "
+        f"not processed, {len(taken)} of them in the queue of {target}"
     )
     if channel.blocked:
         return fact(says, inquiry.ask(Topic.CHANNEL, number))
@@ -128,28 +138,30 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
         return fact(f"{task} has not sent barrier {checkpoint_id}", inquiry.ask(Topic.STATE, task))
     triggered = trigger_of(evidence, task, checkpoint_id)
     if triggered is not None:
-        return _told_to_begin(evidence, task, checkpoint_id, triggered)
+        return _triggered(evidence, task, checkpoint_id, triggered)
     if is_triggered(evidence, task, checkpoint_id):
         says = f"the JobMaster has not triggered checkpoint {checkpoint_id} at {task}"
         return fact(says, inquiry.ask(Topic.CHECKPOINT, checkpoint_id))
-    waits = lacking(evidence, task, checkpoint_id)
+    waits = inputs_lacking_barrier(evidence, task, checkpoint_id)
     if known.phases.get(checkpoint_id) == ALIGNING and waits:
-        others = named(evidence.ends[number][0] for number in waits)
-        says = f"{task} sends barrier {checkpoint_id} when that of {others} has come"
-        return fact(says, *some([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in waits], "channels"))
+        others = task_names(evidence.ends[number][0] for number in waits)
+        says = f"{task} sends barrier {checkpoint_id} when that of {others} has arrived"
+        return fact(says, *limited([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in waits], "channels"))
     gone = evidence.last(NotifyCheckpointAborted, role="event", checkpoint_id=checkpoint_id, machine=task)
     if gone is not None:
-        return fact(f"{task} has heard that checkpoint {checkpoint_id} is aborted", record=gone)
+        return fact(f"{task} was notified that checkpoint {checkpoint_id} was aborted", record=gone)
     says = f"{task} has taken no barrier {checkpoint_id} and so has sent none"
-    return fact(says, *some([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in waits], "channels"))
+    return fact(says, *limited([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in waits], "channels"))
 
 
-def _told_to_begin(evidence: Evidence, task: str, checkpoint_id: int, word: TraceRecord) -> Fact:
-    """Return the fact about a task that the JobMaster triggers, and has triggered."""
-    if not evidence.answers(word):
-        return sent(evidence, word, f"the JobMaster's trigger to {task} for checkpoint {checkpoint_id}", task)
-    heard = evidence.answers(word)[0]
+def _triggered(evidence: Evidence, task: str, checkpoint_id: int, trigger: TraceRecord) -> Fact:
+    """Return the fact about a task that the JobMaster has triggered."""
+    if not evidence.answers(trigger):
+        return undelivered(evidence, trigger, f"the JobMaster's trigger to {task} for checkpoint {checkpoint_id}", task)
+    heard = evidence.answers(trigger)[0]
     refused = evidence.last(DeclineCheckpoint, role="command", checkpoint_id=checkpoint_id, machine=task)
     if refused is not None:
         return fact(evidence.caption(refused), fact(evidence.caption(heard), record=heard), record=refused)
-    return fact(f"checkpoint {checkpoint_id} was triggered at {task}", untold("why no barrier followed"), record=heard)
+    return fact(
+        f"checkpoint {checkpoint_id} was triggered at {task}", not_in_trace("why no barrier followed"), record=heard
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kit.core.protocol.commands import AllocateCheckpointId, StartEpoch, WriteSnapshot
+from kit.core.protocol.commands import AllocateCheckpointId, WriteSnapshot
 from kit.core.protocol.duties import Duty
 from kit.core.protocol.events import (
     CheckpointIdAllocated,
@@ -19,7 +19,7 @@ from kit.core.protocol.events import (
     SlotLost,
     SplitReadFailed,
 )
-from kit.core.protocol.messages import DeployTask, TaskStateChanged, TriggerTaskCheckpoint
+from kit.core.protocol.messages import DeployTask, TriggerTaskCheckpoint
 from kit.core.protocol.notes import CheckpointAborted, CheckpointCompleted, CheckpointPending
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.vocabulary import COMMANDS
@@ -27,12 +27,13 @@ from kit.core.trace.trace import TraceRecord, kind_names
 from kit.run.captions import lower_first
 from kit.run.checkpoint_path import BARRIER, PHASES, TRIGGER
 from kit.run.durations import duration
+from kit.run.journeys import Follower
 from kit.run.kinds import DETAIL, level_of
 from kit.run.moments.job_state import COMPLETED, CheckpointMoment
 from kit.why.evidence import JOB, Evidence
-from kit.why.fact import Fact, fact, untold
+from kit.why.fact import Fact, fact, not_in_trace
 from kit.why.inquiry import Inquiry, Topic
-from kit.why.phases import phases
+from kit.why.phases import phases_of
 
 FAILED = kind_names(
     *(command.fails_with for command in COMMANDS if command.fails_with is not None),
@@ -47,8 +48,6 @@ _SUCCEEDED = kind_names(
 """Answers of success: their causes are no causes of what they ended."""
 _TRIGGERS = kind_names(TriggerTaskCheckpoint, CheckpointPending, AllocateCheckpointId, DeployTask)
 """Records that start a checkpoint or a task, which is no reason for its end."""
-_OF_TASKS = kind_names(StartEpoch, DeployTask, TaskStateChanged, SlotLost)
-"""Records that list the tasks."""
 LEAST_SHARE = 0.1
 """The least fraction of a checkpoint's time for which a phase is named as a reason."""
 _PHASE_WORDS = {
@@ -72,11 +71,11 @@ def ended(inquiry: Inquiry, checkpoint_id: int) -> Fact:
 
 
 def aborted(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
-    """Explain an abort: who aborted it and why, back to the first cause."""
+    """Explain an abort back to its first cause."""
     evidence, checkpoint_id = inquiry.evidence, known.checkpoint_id
     record = evidence.last(CheckpointAborted, checkpoint_id=checkpoint_id)
     if record is None:
-        return untold(f"checkpoint {checkpoint_id} was aborted; why")
+        return not_in_trace(f"checkpoint {checkpoint_id} was aborted; why")
     note = record.note(CheckpointAborted)
     blamed = f"; {note.task} is to blame" if note.task else ""
     says = (
@@ -90,15 +89,15 @@ def _led_to_abort(inquiry: Inquiry, known: CheckpointMoment, record: TraceRecord
     evidence, reason = inquiry.evidence, record.note(CheckpointAborted).reason
     event = evidence.cause(record)
     if event is None:
-        return [untold("what led to it")]
+        return [not_in_trace("what led to it")]
     if reason == CheckpointFailureReason.CHECKPOINT_EXPIRED.name:
         then = inquiry.before(evidence.before(record))
         ran_ms = event.at_ms - known.triggered_ms
-        timer = fact(f"its time, {duration(ran_ms)}, was over", record=event)
+        timer = fact(f"it timed out after {duration(ran_ms)}", record=event)
         return [timer, then.ask(Topic.CHECKPOINT, known.checkpoint_id)]
     if reason == CheckpointFailureReason.CHECKPOINT_SUBSUMED.name:
-        newer = [each for each in evidence.beside(record) if each.is_a(CheckpointCompleted)]
-        return [fact(evidence.caption(each), record=each) for each in newer] or [untold("which one is newer")]
+        newer = [each for each in evidence.of_same_event(record) if each.is_a(CheckpointCompleted)]
+        return [fact(evidence.caption(each), record=each) for each in newer] or [not_in_trace("which one is newer")]
     return [inquiry.ask(Topic.FAILURE, event.id)]
 
 
@@ -107,7 +106,7 @@ def failure(inquiry: Inquiry, record_id: str) -> Fact:
     evidence = inquiry.evidence
     record = evidence.find(record_id)
     if record is None:
-        return untold(f"what {record_id} was")
+        return not_in_trace(f"what {record_id} was")
     return _chained(evidence, _failing(evidence, record))
 
 
@@ -132,13 +131,13 @@ def _failing(evidence: Evidence, record: TraceRecord) -> list[TraceRecord]:
 
 def _chained(evidence: Evidence, records: Sequence[TraceRecord]) -> Fact:
     """Return a chain of facts, each because of the next record."""
-    told: Fact | None = None
+    chain: Fact | None = None
     for record in reversed(records):
         first, _, _ = str(record.data.get("traceback") or "").partition("\nThe above exception was the direct cause of")
         places = [line.strip() for line in first.splitlines() if line.startswith('  File "')]
         place = f" ({places[-1]})" if places else ""  # at which a task's own code failed
-        told = fact(f"{evidence.caption(record)}{place}", told, record=record)
-    return told or untold("what led to it")
+        chain = fact(f"{evidence.caption(record)}{place}", chain, record=record)
+    return chain or not_in_trace("what led to it")
 
 
 # --- complete ---------------------------------------------------------------------------------------------------------
@@ -149,7 +148,7 @@ def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     evidence, checkpoint_id = inquiry.evidence, known.checkpoint_id
     record = evidence.last(CheckpointCompleted, checkpoint_id=checkpoint_id)
     if record is None:
-        return untold(f"checkpoint {checkpoint_id} is complete; how it came to that")
+        return not_in_trace(f"checkpoint {checkpoint_id} is complete; how it completed")
     took_ms = record.note(CheckpointCompleted).duration_ms
     path = _critical_path(evidence, record, known.triggered_ms)
     gaps = [later.at_ms - earlier.at_ms for later, earlier in pairwise(path)]
@@ -159,7 +158,7 @@ def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
         later, earlier = path[longest], path[longest + 1]
         task = later.machine.partition("@")[0]
         who = "the JobMaster" if task == JOB else task
-        says += f"; {who} was waited for longest: {_wait(evidence, earlier, later, gaps[longest])}"
+        says += f"; the longest wait was for {who}: {_wait(evidence, earlier, later, gaps[longest])}"
     way = _timed(evidence, path[1:], gaps)
     return fact(says, way, *_slowest(evidence, checkpoint_id, took_ms), record=record)
 
@@ -181,24 +180,23 @@ def _critical_path(evidence: Evidence, record: TraceRecord, triggered_ms: int) -
             path.append(at)
         if at.is_a(CheckpointPending) or (at.is_a(CheckpointIdAllocated) and at.role == "event"):
             break
-        made = evidence.made(at)
-        at = evidence.cause(at) if made is at else made
+        created = evidence.creation(at)
+        at = evidence.cause(at) if created is at else created
     return path
 
 
 def _timed(evidence: Evidence, path: Sequence[TraceRecord], gaps: Sequence[int]) -> Fact | None:
     """Return the path as a chain of facts, each step with the time until its successor."""
-    told: Fact | None = None
+    chain: Fact | None = None
     for record, gap_ms in reversed([*zip(path, gaps)]):
         took = f", {duration(gap_ms)} before" if gap_ms else ""
-        told = fact(f"{evidence.caption(record)}{took}", told, record=record)
-    return told
+        chain = fact(f"{evidence.caption(record)}{took}", chain, record=record)
+    return chain
 
 
 def _slowest(evidence: Evidence, checkpoint_id: int, took_ms: int) -> list[Fact]:
-    """Return, for each phase that took a relevant part of the time, its slowest subtask."""
-    about = [each for each in evidence.records if each.checkpoint_id == checkpoint_id or each.kind in _OF_TASKS]
-    table = phases(about, checkpoint_id)
+    """Return the slowest subtask of each phase that took a relevant part of the time."""
+    table = phases_of(Follower().follow(evidence.reading, evidence.n), checkpoint_id)
     found = []
     for phase in PHASES:
         spent = table[f"{phase}_ms"].dropna()

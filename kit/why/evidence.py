@@ -35,12 +35,12 @@ class Evidence:
     """
 
     def __init__(self, run: Any, n: int | None = None, *, now_ms: int = 0) -> None:
-        self.reading = run if isinstance(run, Reading) else reading_of(run)
+        self.reading: Reading = reading_of(run)
         count = len(self.reading.records)
         self.n = count if n is None else min(n, count)
         self.moment: Moment = self.reading.moment_at(self.n)
         self.detailed = self.reading.detailed
-        """Whether the trace tells of single buffers and turns."""
+        """True if the trace has single buffers and turns."""
         self._now_ms = now_ms or (now_ms_of(run) if n is None else 0)
 
     @classmethod
@@ -86,8 +86,8 @@ class Evidence:
 
     def last(self, kind: Kind, **about: Any) -> TraceRecord | None:
         """Return the newest of these records, or None."""
-        told = self.reading.of_kind(kind, self.n)
-        return next((record for record in reversed(told) if _fits(record, about)), None)
+        records = self.reading.of_kind(kind, self.n)
+        return next((record for record in reversed(records) if _fits(record, about)), None)
 
     def find(self, record_id: str) -> TraceRecord | None:
         """Return the record with this id, or that of its event if the trace does not keep it."""
@@ -108,14 +108,14 @@ class Evidence:
     def frozen(self, task: str) -> TraceRecord | None:
         """Return the record of the fault that froze a task's worker, if it is still frozen."""
         worker = int(task.rpartition("/")[2])
-        told = [each for kind in (FREEZE_WORKER, THAW_WORKER) for each in self.of_kind(kind, worker=worker)]
+        changes = [each for kind in (FREEZE_WORKER, THAW_WORKER) for each in self.of_kind(kind, worker=worker)]
         began = self.last(StartEpoch)
-        last = max(told, key=self.position, default=None)
+        last = max(changes, key=self.position, default=None)
         if last is None or not last.is_a(FREEZE_WORKER):
             return None
         return None if began is not None and self.position(began) > self.position(last) else last
 
-    def beside(self, record: TraceRecord) -> Iterator[TraceRecord]:
+    def of_same_event(self, record: TraceRecord) -> Iterator[TraceRecord]:
         """Yield all records of the same event."""
         event = event_of(record)
         return (each for each in self.records if event_of(each) == event)
@@ -124,19 +124,19 @@ class Evidence:
         """Return the index of a record in the order of the run."""
         return self.reading.position(record)
 
-    def made(self, record: TraceRecord) -> TraceRecord:
-        """Return the record that made a sent element. If the element was queued first, that is the record of its
-        queueing, because the sending was caused by a credit.
+    def creation(self, record: TraceRecord) -> TraceRecord:
+        """Return the record that created a sent element. If the element was queued first, that is the record of its
+        queueing, because a credit caused the sending.
         """
-        return self._made.get(record.id, record)
+        return self._queueings.get(record.id, record)
 
     @cached_property
-    def _made(self) -> dict[str, TraceRecord]:
-        """The record of queueing for each id of a sending. Elements leave a channel in order, except overtaking
-        barriers.
+    def _queueings(self) -> dict[str, TraceRecord]:
+        """The record of queueing for the id of each sending. Elements leave a channel in order, except barriers that
+        overtake.
         """
         waiting: dict[tuple[str, int], list[TraceRecord]] = {}
-        made: dict[str, TraceRecord] = {}
+        queueings: dict[str, TraceRecord] = {}
         for record in self.records:
             if not record.is_a(ElementQueued, SendElement):
                 continue
@@ -148,13 +148,13 @@ class Evidence:
             kept = next((each for each in queue if _same(each.data["element"], element)), None)
             if kept is not None:
                 queue.remove(kept)
-                made[record.id] = kept
-        return made
+                queueings[record.id] = kept
+        return queueings
 
-    # --- what is under way ----------------------------------------------------------------------------------------
+    # --- commands under way ---------------------------------------------------------------------------------------
 
     def under_way(self, machine: str | None = None, checkpoint_id: int | None = None) -> list[TraceRecord]:
-        """Return the unanswered commands, oldest first, of one machine and for one checkpoint if given. Those of an
+        """Return the unanswered commands, oldest first, optionally of one machine and for one checkpoint. Those of an
         earlier attempt of a task are left out.
         """
         found = [
@@ -188,11 +188,11 @@ class Evidence:
     def timer(self, machine: str, name: str) -> TraceRecord | None:
         """Return the command that set a pending timer; None if it is not set."""
         kinds = (ScheduleTimer, CancelTimer)
-        told = (each for kind in kinds for each in self.of_kind(kind, machine=machine, timer=name))
-        last = max(filter(self.is_present, told), key=self.position, default=None)
+        changes = (each for kind in kinds for each in self.of_kind(kind, machine=machine, timer=name))
+        last = max(filter(self.is_present, changes), key=self.position, default=None)
         return None if last is None or not last.is_a(ScheduleTimer) or self.answers(last) else last
 
-    # --- who is who -----------------------------------------------------------------------------------------------
+    # --- tasks and channels ---------------------------------------------------------------------------------------
 
     @cached_property
     def stage(self) -> Stage | None:
@@ -226,13 +226,13 @@ class Evidence:
         """Return the contents of a channel."""
         return self.moment.channels.get(number, _EMPTY)
 
-    def named(self, number: int) -> str:
+    def channel_name(self, number: int) -> str:
         """Return a channel as `letters/0 -> sums/1`; its number follows if another channel has the same ends."""
         source, target = self.ends[number]
         name = f"{source} -> {target}"
         return name if self._alike[source, target] == 1 else f"{name} (channel {number})"
 
-    def beside_in_slot(self, task: str) -> list[str]:
+    def sharing_slot(self, task: str) -> list[str]:
         """Return the other tasks of a task's worker, which has one subtask of each vertex."""
         subtask = task.rpartition("/")[2]
         return [other for other in self.moment.tasks if other != task and other.rpartition("/")[2] == subtask]

@@ -9,7 +9,7 @@ from itertools import count
 from kit.core.trace.trace import TraceRecord
 from kit.run.captions import listed, lower_first
 
-NOT_TOLD = "the trace does not tell"
+NOT_IN_TRACE = "the trace does not say"
 MOST = 8
 """The number of similar causes that are listed one by one."""
 
@@ -48,38 +48,37 @@ def fact(
     return Fact(says, tuple(each for each in because if each is not None), record, brief, awaits)
 
 
-def untold(what: str) -> Fact:
+def not_in_trace(what: str) -> Fact:
     """Return a fact whose cause is not in the trace."""
-    return Fact(f"{what}: {NOT_TOLD}")
+    return Fact(f"{what}: {NOT_IN_TRACE}")
 
 
-def some(facts: Sequence[Fact], what: str) -> tuple[Fact, ...]:
-    """Return similar causes: if there are many, the first ones and the number of the others."""
+def limited(facts: Sequence[Fact], what: str) -> tuple[Fact, ...]:
+    """Return similar causes, or the first ones and the number of the others if there are many."""
     more = len(facts) - MOST
     return tuple(facts) if more <= 1 else (*facts[:MOST], Fact(f"and so do {more} more {what}"))
 
 
-def named(tasks: Iterable[str]) -> str:
-    """List tasks in a sentence: by name, or if there are many, by their number per vertex."""
+def task_names(tasks: Iterable[str]) -> str:
+    """List tasks for a sentence: by name, or by their number per vertex if there are many."""
     names = [*tasks]
     return ", ".join(names) if len(names) <= MOST else listed(names)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A fact in its place in the story.
-
-    It has a number, the number of the fact that it explains (0: the question), an indentation (one more if that fact
-    has several causes), and the number under which it was listed before (0: not yet).
-    """
+class NumberedFact:
+    """A fact at one place of the story."""
 
     number: int
     because_of: int
+    """The number of the fact that it explains; 0 for the question."""
     depth: int
+    """Its indentation: one more than that of the fact that it explains, if that has several causes."""
     fact: Fact
     at_ms: int | None = None
     """The time of its record, relative to the first one of the run."""
     before: int = 0
+    """The number under which the same fact was listed before; 0 if it was not."""
     link: str = ""
     """"because ", or "and because " if it is not the first cause."""
 
@@ -89,7 +88,7 @@ class Told:
         return f"{self.fact.says} (see {self.before})" if self.before else self.fact.says
 
 
-def story(answer: Fact, began_ms: int = 0) -> Iterator[Told]:
+def story(answer: Fact, began_ms: int = 0) -> Iterator[NumberedFact]:
     """Yield a fact and all its causes, each after the fact that it explains. The causes of a fact are listed once. The
     run began at `began_ms`.
     """
@@ -101,7 +100,7 @@ def story(answer: Fact, began_ms: int = 0) -> Iterator[Told]:
         each, because_of, depth, link = waiting.pop()
         before = numbers.setdefault(id(each), number)
         at_ms = None if each.record is None else each.record.at_ms - began_ms
-        yield Told(number, because_of, depth, each, at_ms, before if before != number else 0, link)
+        yield NumberedFact(number, because_of, depth, each, at_ms, before if before != number else 0, link)
         if before == number:
             deeper = depth + (len(each.because) > 1)
             links = ["because ", *["and because "] * len(each.because)]

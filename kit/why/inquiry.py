@@ -3,7 +3,7 @@
 An answer asks for its causes by topic, through the `Inquiry`, which has the function of each topic. So "why is this
 channel blocked" may lead to "why does that task have no turn" and back to another channel, and the modules with the
 answers do not import each other. Each question is answered once. A question that comes up again while it is being
-answered is a cycle: the wait is for itself.
+answered is a cycle of waits.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ from enum import Enum
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact
 
+CYCLE = "this closes a cycle of waits"
+
 
 class Topic(Enum):
     """The topics of questions; the value is the text for a cycle."""
 
     CHANNEL = "channel {} is blocked"
-    QUEUE = "what waits to be sent on channel {} stays there"
+    QUEUE = "the output queue of channel {} is not sent"
     BARRIER = "barrier {} has not been taken from channel {}"
     BEGIN = "{} has not sent barrier {}"
     TURN = "{} has no turn"
     END = "{} has not finished"
     STATE = "{} is not running"
     ACK = "{} has not acknowledged checkpoint {}"
-    CHECKPOINT = "checkpoint {} has not come to its end"
+    CHECKPOINT = "checkpoint {} has not ended"
     ENDED = "checkpoint {} has ended"
     NEXT = "no checkpoint has begun"
-    JOB = "the job does not go on"
+    JOB = "the job makes no progress"
     VALUES = "the state of {} is as it is"
     LATE = "late rows were dropped"
     OUTPUT = "the output lacks rows"
@@ -58,7 +60,7 @@ class Inquiry:
             self._known[question] = self._answers[topic](self, *about)
         answer = self._known[question]
         if answer is None:
-            return Fact(f"that comes round in a circle: {topic.value.format(*about)}")
+            return Fact(f"{CYCLE}: {topic.value.format(*about)}")
         return answer
 
     def before(self, evidence: Evidence) -> Inquiry:

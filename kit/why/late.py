@@ -1,7 +1,7 @@
 """The answer to why rows were dropped as late: the operator, their number, the watermark, and what drove that.
 
 A window or a join drops a row when its watermark has passed the row. That watermark is the minimum over its
-inputs, and each input's watermark was made by `assign_timestamps`. Both operators record late rows
+inputs, and `assign_timestamps` emitted each input's watermark. Both operators record late rows
 (`kit.stream.operators.windows.late_rows`). A detailed trace also has the reads of sources that led to the watermark and
 to the row.
 """
@@ -20,7 +20,7 @@ from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.stream.operators.windows.late_rows import late_rows_counted
 from kit.why.evidence import Evidence
-from kit.why.fact import Fact, fact, some
+from kit.why.fact import Fact, fact, limited
 from kit.why.inquiry import Inquiry
 from kit.why.values import origin
 
@@ -42,7 +42,7 @@ def dropped(inquiry: Inquiry, tasks: Collection[str] = (), operator: str = "") -
     if len(facts) == 1:
         return facts[0]
     total = late_rows_counted(sum(each.note(LateRows).rows for each in notes))
-    return fact(f"{total} by {len(notes)} subtasks", *some(facts, "subtasks"))
+    return fact(f"{total} by {len(notes)} subtasks", *limited(facts, "subtasks"))
 
 
 def counts(evidence: Evidence, kind: type[LateRows]) -> list[TraceRecord]:
@@ -62,8 +62,8 @@ def _dropped_by(evidence: Evidence, record: TraceRecord) -> Fact:
         f"{event_time(note.watermark_ms)}, had passed their time, by up to {duration(note.behind_ms)}"
     )
     before = upstream(evidence, task)
-    late_there = [_behind(each) for each in counts(evidence, RowsBehindWatermark) if each.machine in before]
-    return fact(says, *_watermark(evidence, record), *some(late_there, "splits"), record=record)
+    behind = [_behind(each) for each in counts(evidence, RowsBehindWatermark) if each.machine in before]
+    return fact(says, *_watermark(evidence, record), *limited(behind, "splits"), record=record)
 
 
 def _rows(rows: int) -> str:
@@ -85,9 +85,9 @@ def _watermark(evidence: Evidence, record: TraceRecord) -> Iterator[Fact]:
     note = record.note(LateRows)
     inputs = [(number, at_ms) for number, at_ms in note.inputs or () if number in evidence.ends]
     if inputs:
-        told = ", ".join(f"{evidence.ends[number][0]} at {event_time(at_ms)}" for number, at_ms in inputs)
+        positions = ", ".join(f"{evidence.ends[number][0]} at {event_time(at_ms)}" for number, at_ms in inputs)
         least, at_ms = inputs[0]
-        says = f"the watermark of {record.machine} is the least of its inputs, which were {told}"
+        says = f"the watermark of {record.machine} is the minimum of its inputs: {positions}"
         yield fact(says, _advanced(evidence, record, least, at_ms))
     channel = note.channel
     if channel is not None and channel in evidence.ends:
@@ -114,15 +114,15 @@ def _row_origin(evidence: Evidence, late: TraceRecord) -> Fact | None:
     return origin(evidence, received) if is_row and received is not None else None
 
 
-# --- where watermarks are made ----------------------------------------------------------------------------------------
+# --- the operators that emit watermarks -------------------------------------------------------------------------------
 
 
 def _behind(record: TraceRecord) -> Fact:
-    """Return the fact that rows arrived behind the watermark which their task made."""
+    """Return the fact that rows arrived behind the watermark that their task had emitted."""
     note = record.note(LateRows)
     split = f" of {note.split}" if note.split else ""
     says = (
-        f"{_rows(note.rows)}{split} came to {record.machine} behind the watermark that {note.operator!r} had made, "
+        f"{_rows(note.rows)}{split} arrived at {record.machine} behind the watermark of {note.operator!r}, "
         f"by up to {duration(note.behind_ms)}: out_of_orderness_ms is too small by that much"
     )
     return Fact(says, record=record)
@@ -147,7 +147,7 @@ def operators_that_dropped(evidence: Evidence) -> dict[str, str]:
 
 
 def named_in(operators: Mapping[str, str], words: str) -> str:
-    """Return the operator that these words name; "" if they name none."""
+    """Return the operator that these words name, or ""."""
     found = [name for name in operators if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words)]
     return operators[max(found, key=len)] if found else ""
 

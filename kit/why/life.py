@@ -19,9 +19,9 @@ from kit.machines.job.status import JobStatus
 from kit.run.captions import listed
 from kit.run.durations import duration
 from kit.why.evidence import JOB, Evidence
-from kit.why.fact import Fact, fact, some, untold
+from kit.why.fact import Fact, fact, limited, not_in_trace
 from kit.why.inquiry import Inquiry, Topic
-from kit.why.under_way import asked
+from kit.why.under_way import unanswered
 
 RESTART_TIMER = "restart"
 _OF_CHECKPOINTS = (AllocateCheckpointId, SetCheckpointIdCounter)
@@ -35,29 +35,29 @@ def job(inquiry: Inquiry) -> Fact:
     record = evidence.last(JobStatusChanged)
     if status in _FAILED:
         waits = [] if status == JobStatus.FAILED.name else _under_way(evidence)
-        return fact(_said(evidence, record), *waits, _why_it_failed(inquiry), record=record)
+        return fact(_status_text(evidence, record), *waits, _why_it_failed(inquiry), record=record)
     if status == JobStatus.RUNNING.name:
-        return fact(_said(evidence, record), *_running(inquiry), record=record)
-    led = None if record is None else evidence.cause(record)
-    first = None if led is None else fact(evidence.caption(led), record=led)
-    return fact(_said(evidence, record), *_under_way(evidence), first, record=record)
+        return fact(_status_text(evidence, record), *_running(inquiry), record=record)
+    cause = None if record is None else evidence.cause(record)
+    first = None if cause is None else fact(evidence.caption(cause), record=cause)
+    return fact(_status_text(evidence, record), *_under_way(evidence), first, record=record)
 
 
-def _said(evidence: Evidence, record: TraceRecord | None) -> str:
+def _status_text(evidence: Evidence, record: TraceRecord | None) -> str:
     return f"the job is {evidence.moment.job}" if record is None else evidence.caption(record)
 
 
 def _under_way(evidence: Evidence) -> list[Fact]:
     """Return what a job that starts, restarts or ends waits for."""
     waits = [
-        asked(evidence, each)
+        unanswered(evidence, each)
         for each in evidence.under_way(JOB)
         if each.checkpoint_id is None and not each.is_a(*_OF_CHECKPOINTS)
     ]
     waits += _regions_under_way(evidence)
     leaving = evidence.last(StopEpoch)
     if leaving is not None and not evidence.answers(leaving):
-        waits.append(fact(f"the workers of epoch {leaving.data['epoch']} have not all left", record=leaving))
+        waits.append(fact(f"not all workers of epoch {leaving.data['epoch']} have stopped", record=leaving))
     timer = evidence.timer(JOB, RESTART_TIMER)
     return waits if timer is None else [*waits, _delay(evidence, timer, "the restart delay")]
 
@@ -73,7 +73,7 @@ def _regions_under_way(evidence: Evidence) -> list[Fact]:
     waits = []
     for stop in evidence.of_kind(StopTasks, epoch=evidence.moment.epoch):
         if not evidence.answers(stop):
-            waits.append(fact(f"{listed(stop.data['tasks'])} have not all stopped", record=stop))
+            waits.append(fact(f"not all of {listed(stop.data['tasks'])} have stopped", record=stop))
         timer = evidence.timer(JOB, f"{RESTART_REGIONS_TIMER}{stop.data['restart']}")
         if timer is not None:
             waits.append(_delay(evidence, timer, f"the delay before the restart of {listed(stop.data['tasks'])}"))
@@ -81,7 +81,7 @@ def _regions_under_way(evidence: Evidence) -> list[Fact]:
 
 
 def _why_it_failed(inquiry: Inquiry) -> Fact:
-    """Explain the first status after the last good one."""
+    """Explain the failure that ended the last good status."""
     evidence = inquiry.evidence
     first = None
     for record in reversed(evidence.of_kind(JobStatusChanged)):
@@ -89,9 +89,9 @@ def _why_it_failed(inquiry: Inquiry) -> Fact:
             break
         first = record
     if first is None:
-        return untold("why it failed")
+        return not_in_trace("why it failed")
     cause = evidence.cause(first)
-    return untold("why it failed") if cause is None else inquiry.ask(Topic.FAILURE, cause.id)
+    return not_in_trace("why it failed") if cause is None else inquiry.ask(Topic.FAILURE, cause.id)
 
 
 def _running(inquiry: Inquiry) -> tuple[Fact, ...]:
@@ -99,7 +99,7 @@ def _running(inquiry: Inquiry) -> tuple[Fact, ...]:
     evidence = inquiry.evidence
     away = [task for task, known in evidence.moment.tasks.items() if known.state not in ("RUNNING", "FINISHED")]
     facts = [inquiry.ask(Topic.STATE, task) for task in away]
-    return some([*facts, *_under_way(evidence)] or [inquiry.ask(Topic.NEXT)], "tasks")
+    return limited([*facts, *_under_way(evidence)] or [inquiry.ask(Topic.NEXT)], "tasks")
 
 
 # --- restarts and restores --------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def restart(inquiry: Inquiry, epoch: int) -> Fact:
     causes = [_restored(inquiry, epoch, then)]
     if epoch > 1 and failed:
         cause = evidence.cause(failed[-1])
-        because = untold("why") if cause is None else inquiry.ask(Topic.FAILURE, cause.id)
+        because = not_in_trace("why") if cause is None else inquiry.ask(Topic.FAILURE, cause.id)
         causes.insert(0, fact(evidence.caption(failed[-1]), because, record=failed[-1]))
     regions = [_region_restarted(inquiry, each) for each in evidence.of_kind(StartTasks, epoch=epoch)]
     return fact(f"epoch {epoch} began", *regions, *causes, record=began)
@@ -135,9 +135,9 @@ def _region_restarted(inquiry: Inquiry, began: TraceRecord) -> Fact:
         for each in then.of_kind(RegionsFailed)
         if began.data["attempts"].keys() >= set(each.data["tasks"])
     ]
-    given = [each for each in evidence.beside(began) if each.is_a(StateAssigned)]
-    restored = [fact(evidence.caption(each), record=each) for each in given]
-    nothing = Fact("no checkpoint was complete: these tasks began without state")
+    assignments = [each for each in evidence.of_same_event(began) if each.is_a(StateAssigned)]
+    restored = [fact(evidence.caption(each), record=each) for each in assignments]
+    nothing = Fact("no checkpoint was complete: these tasks started without state")
     return fact(evidence.caption(began), *failed[-1:], *(restored or [nothing]), record=began)
 
 
@@ -149,27 +149,29 @@ def _cause_of(inquiry: Inquiry, record: TraceRecord) -> list[Fact]:
 def _restored(inquiry: Inquiry, epoch: int, then: Inquiry) -> Fact:
     """Explain which checkpoint the epoch's tasks restored."""
     evidence = inquiry.evidence
-    given = next((each for each in evidence.of_kind(StateAssigned, epoch=epoch) if not each.data.get("tasks")), None)
-    if given is None:
+    assignment = next(
+        (each for each in evidence.of_kind(StateAssigned, epoch=epoch) if not each.data.get("tasks")), None
+    )
+    if assignment is None:
         later = _later_checkpoints(then, 0)
-        says = f"epoch {epoch} began without state: no checkpoint was complete"
-        return fact(says, *some(later, "checkpoints"))
-    restored = given.checkpoint_id or 0
+        says = f"epoch {epoch} started without state: no checkpoint was complete"
+        return fact(says, *limited(later, "checkpoints"))
+    restored = assignment.checkpoint_id or 0
     complete = evidence.last(CheckpointCompleted, checkpoint_id=restored)
     if complete is None:
         start = evidence.last(StartJob)
-        source = f"the job was started from the snapshot at {given.note(StateAssigned).path}"
+        source = f"the job was started from the snapshot at {assignment.note(StateAssigned).path}"
         first = fact(
             source if start and start.data["restore_path"] else "an earlier driver had stored it", record=start
         )
     else:
         first = fact(
-            f"checkpoint {restored} was complete {duration(given.at_ms - complete.at_ms)} before", record=complete
+            f"checkpoint {restored} was complete {duration(assignment.at_ms - complete.at_ms)} before", record=complete
         )
     later = _later_checkpoints(then, restored)
-    newest = "the newest one that counts" if later else "the newest one there was"
-    says = f"epoch {epoch} was given the state of checkpoint {restored}, {newest}"
-    return fact(says, first, *some(later, "checkpoints"), record=given)
+    newest = "" if complete is None else ", the newest complete one"
+    says = f"epoch {epoch} restored checkpoint {restored}{newest}"
+    return fact(says, first, *limited(later, "checkpoints"), record=assignment)
 
 
 def _later_checkpoints(then: Inquiry, restored: int) -> list[Fact]:
@@ -182,6 +184,6 @@ def _not_restored(then: Inquiry, checkpoint_id: int) -> Fact:
     known = then.evidence.moment.checkpoints[checkpoint_id]
     if known.savepoint and known.status == "completed":
         return Fact(
-            f"savepoint {checkpoint_id} was complete, but a savepoint is its user's: no restart goes back to it"
+            f"savepoint {checkpoint_id} was complete, but savepoints belong to the user: restarts do not restore them"
         )
     return then.ask(Topic.CHECKPOINT, checkpoint_id)

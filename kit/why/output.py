@@ -10,7 +10,7 @@ from kit.core.protocol.notes import LateRowsDropped
 from kit.core.trace.trace import TraceRecord
 from kit.machines.job.status import JobStatus
 from kit.why.evidence import Evidence
-from kit.why.fact import Fact, fact, some
+from kit.why.fact import Fact, fact, limited
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.late import counts, event_time, subtasks_of, upstream
 from kit.why.values import origin
@@ -20,7 +20,7 @@ KEYED = "hash"
 _ENDED_BADLY = (JobStatus.RESTARTING.name, JobStatus.FAILING.name, JobStatus.FAILED.name, JobStatus.CANCELED.name)
 
 
-def lacking(inquiry: Inquiry, sink: str = "") -> Fact:
+def missing_rows(inquiry: Inquiry, sink: str = "") -> Fact:
     """Explain why the output of a sink lacks rows; that of all sinks together if none is named."""
     evidence = inquiry.evidence
     sinks = subtasks_of(evidence, sink) if sink else []
@@ -55,7 +55,7 @@ def _held(evidence: Evidence, before: Collection[str]) -> tuple[Fact, ...]:
         return ()
     keyed = {channel.target for channel in evidence.stage.channels if channel.partitioner == KEYED}
     facts = [_waits_for_event_time(evidence, task) for task in sorted(keyed & set(before))]
-    return some([each for each in facts if each is not None], "tasks")
+    return limited([each for each in facts if each is not None], "tasks")
 
 
 def _waits_for_event_time(evidence: Evidence, task: str) -> Fact | None:
@@ -83,9 +83,9 @@ def _watermark(evidence: Evidence, number: int) -> tuple[int, TraceRecord] | Non
 
 
 def sinks(evidence: Evidence) -> dict[str, str]:
-    """Return the names of the sinks, by name and by uid: the operators from which no edge leads on."""
+    """Return the names of the sinks, by name and by uid: the operators without an outgoing edge."""
     if evidence.stage is None:
         return {}
-    leading_on = {edge.source for edge in evidence.stage.edges}
-    ends = [each for index, each in enumerate(evidence.stage.operators) if index not in leading_on]
-    return {name: each.name for each in ends for name in (each.uid, each.name) if name}
+    sources = {edge.source for edge in evidence.stage.edges}
+    last = [each for index, each in enumerate(evidence.stage.operators) if index not in sources]
+    return {name: each.name for each in last for name in (each.uid, each.name) if name}

@@ -1,7 +1,7 @@
 """The answer to why a source does not read splits that have rows: alignment pauses them until slower splits catch up.
 
 A task records when all its splits with rows are paused, and when it reads again. The readers' reports to their
-coordinator tell which of them is furthest behind (`kit.stream.operators.sources.split_alignment`).
+coordinator show which of them is furthest behind (`kit.stream.operators.sources.split_alignment`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.trace import TraceRecord
 from kit.stream.operators.sources.split_alignment import REPORT_WATERMARK
 from kit.why.evidence import Evidence
-from kit.why.fact import Fact, fact, some
+from kit.why.fact import Fact, fact, limited
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.late import event_time
 
 
 def paused(inquiry: Inquiry, task: str) -> Fact | None:
-    """Explain a source that alignment pauses, or return None if it does not."""
+    """Explain why alignment pauses a source, or return None if it does not."""
     evidence = inquiry.evidence
-    told = (evidence.last(kind, machine=task) for kind in (SplitsPaused, SplitsResumed))
-    last = max((each for each in told if each is not None), key=evidence.position, default=None)
+    changes = (evidence.last(kind, machine=task) for kind in (SplitsPaused, SplitsResumed))
+    last = max((each for each in changes if each is not None), key=evidence.position, default=None)
     if last is None or not last.is_a(SplitsPaused) or not evidence.is_present(last):
         return None
     note = last.note(SplitsPaused)
@@ -33,7 +33,7 @@ def paused(inquiry: Inquiry, task: str) -> Fact | None:
         f"alignment pauses the source of {task}: its splits may be read up to {limit} (with_alignment), "
         "and those with rows are further ahead"
     )
-    ahead = some([Fact(each) for each in splits], "splits")
+    ahead = limited([Fact(each) for each in splits], "splits")
     return fact(says, *ahead, *_furthest_behind(inquiry, task), record=last)
 
 

@@ -25,19 +25,19 @@ from kit.run.durations import duration
 from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment
 from kit.why.acknowledgement import outline
 from kit.why.evidence import JOB, Evidence
-from kit.why.fact import Fact, fact, some, untold
+from kit.why.fact import Fact, fact, limited, not_in_trace
 from kit.why.inquiry import Inquiry, Topic
-from kit.why.under_way import asked, befell
+from kit.why.under_way import injected_faults, unanswered
 from kit.why.waits import missing
 
-MOST_TOLD = 2
+MOST_DESCRIBED = 2
 """The number of tasks whose activity is described."""
 _WAITS = {
     CheckpointState.LOCATING: "for its directory",
     CheckpointState.COORDINATORS: "for the operator coordinator{s} {of}",
     CheckpointState.HOOKS: "for the master hook{s} {of}",
     CheckpointState.TRIGGERING: "for tasks that are about to finish, before the sources are triggered",
-    CheckpointState.ACKNOWLEDGED: "for its turn: checkpoints complete one after another",
+    CheckpointState.ACKNOWLEDGED: "for an earlier checkpoint: they complete in order",
     CheckpointState.WRITING: "until its _metadata is written",
     CheckpointState.STORING: "until it is stored",
 }
@@ -61,22 +61,22 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
         return inquiry.ask(Topic.ENDED, checkpoint_id)
     began = evidence.last(CheckpointPending, checkpoint_id=checkpoint_id)
     open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if not each.is_a(DiscardState)]
-    waits = [asked(evidence, each) for each in open_work] + _coordinators(evidence, checkpoint_id)
+    waits = [unanswered(evidence, each) for each in open_work] + _coordinators(evidence, checkpoint_id)
     if not waits and evidence.last(CheckpointTriggered, checkpoint_id=checkpoint_id) is None:
         waits = _not_triggered(inquiry, checkpoint_id)
     elif not open_work:
         waits += [inquiry.ask(Topic.ACK, task, checkpoint_id) for task in known.missing]
     waits = waits or [_other_first(inquiry, checkpoint_id)]
-    return fact(_status(evidence, known), *some(waits, "tasks"), record=began)
+    return fact(_status(evidence, known), *limited(waits, "tasks"), record=began)
 
 
 def _of_another_run(evidence: Evidence, checkpoint_id: int) -> Fact:
     """Explain a checkpoint of an earlier run, from which this run started."""
-    told = next((each for each in evidence.records if each.checkpoint_id == checkpoint_id), None)
-    if told is None:
-        return Fact(f"there is no checkpoint {checkpoint_id}")
-    led = fact(evidence.caption(told), record=told)
-    return fact(f"checkpoint {checkpoint_id} was taken before this run began", led)
+    record = next((each for each in evidence.records if each.checkpoint_id == checkpoint_id), None)
+    if record is None:
+        return Fact(f"checkpoint {checkpoint_id} does not exist")
+    restored = fact(evidence.caption(record), record=record)
+    return fact(f"checkpoint {checkpoint_id} was taken before this run began", restored)
 
 
 def _status(evidence: Evidence, known: CheckpointMoment) -> str:
@@ -88,16 +88,16 @@ def _status(evidence: Evidence, known: CheckpointMoment) -> str:
 
 
 def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
-    """Return the operator coordinators that were asked and have not answered yet."""
-    given = {
+    """Return the operator coordinators that have not acknowledged the checkpoint yet."""
+    acknowledged = {
         each.note(CoordinatorAcknowledged).operator_id
         for each in evidence.of_kind(CoordinatorAcknowledged, checkpoint_id=checkpoint_id)
     }
     turns = evidence.of_kind(CheckpointOperatorCoordinator, checkpoint_id=checkpoint_id)
     return [
-        fact(f"the coordinator of operator {each.data['operator_id']} has not given its part", record=each)
+        fact(f"the coordinator of operator {each.data['operator_id']} has not acknowledged", record=each)
         for each in turns
-        if each.data["operator_id"] not in given
+        if each.data["operator_id"] not in acknowledged
     ]
 
 
@@ -111,9 +111,9 @@ def _not_triggered(inquiry: Inquiry, checkpoint_id: int) -> list[Fact]:
         if evidence.last(TaskStateChanged, machine=task, end_of_data=True) is not None
     ]
     if not leaving:
-        return [untold("why its sources have not been triggered")]
-    says = "its sources are not triggered before those that finish with the last checkpoint have finished"
-    return [fact(says, *some([inquiry.ask(Topic.END, task) for task in leaving], "tasks"))]
+        return [not_in_trace("why its sources have not been triggered")]
+    says = "its sources are not triggered until those that finish with the last checkpoint have finished"
+    return [fact(says, *limited([inquiry.ask(Topic.END, task) for task in leaving], "tasks"))]
 
 
 def _other_first(inquiry: Inquiry, checkpoint_id: int) -> Fact:
@@ -123,11 +123,11 @@ def _other_first(inquiry: Inquiry, checkpoint_id: int) -> Fact:
         for each in evidence.of_kind(kind):
             if each.checkpoint_id != checkpoint_id and not evidence.answers(each):
                 return fact(
-                    f"checkpoints complete one after another, and {each.checkpoint_id} is before it",
+                    f"checkpoints complete in order, and checkpoint {each.checkpoint_id} is before it",
                     inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id),
                     record=each,
                 )
-    return untold("what it waits for")
+    return not_in_trace("what it waits for")
 
 
 # --- in short ---------------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def waits_for(evidence: Evidence, life: CheckpointLife, names: Mapping[str, str]
         tasks = [step.of for step in life.open(ACK)]
         return _acknowledgements(evidence, tasks, len(life.of_kind(ACK)), life.checkpoint_id)
     if state is None or state not in _WAITS:
-        return "for its number"
+        return "for its id"
     kind, command = _STEPS.get(state, ("", None))
     steps = life.open(kind)
     of = ", ".join(names.get(step.of, step.of[:8]) if kind == COORDINATOR else step.of for step in steps)
@@ -148,18 +148,20 @@ def waits_for(evidence: Evidence, life: CheckpointLife, names: Mapping[str, str]
     if not steps:
         return says
     record = evidence.last(command, role="command", checkpoint_id=life.checkpoint_id) if command else None
-    faults = [] if record is None else befell(evidence, record)
+    faults = [] if record is None else injected_faults(evidence, record)
     return fact(f"{says}, for {duration(evidence.at_ms - steps[0].start_ms)}", *faults).in_short
 
 
 def _acknowledgements(evidence: Evidence, tasks: list[str], expected: int, checkpoint_id: int) -> str:
     """Return which acknowledgements a checkpoint waits for, and what the first of their tasks do."""
-    says = "; ".join(outline(evidence, missing(evidence, task, checkpoint_id)).in_short for task in tasks[:MOST_TOLD])
-    more = f"; and {len(tasks) - MOST_TOLD} more" if len(tasks) > MOST_TOLD else ""
+    says = "; ".join(
+        outline(evidence, missing(evidence, task, checkpoint_id)).in_short for task in tasks[:MOST_DESCRIBED]
+    )
+    more = f"; and {len(tasks) - MOST_DESCRIBED} more" if len(tasks) > MOST_DESCRIBED else ""
     return f"for {len(tasks)} of {expected} acknowledgements, of {listed(tasks)}: {says}{more}"
 
 
-# --- none at all ------------------------------------------------------------------------------------------------------
+# --- no pending checkpoint --------------------------------------------------------------------------------------------
 
 
 def none_under_way(inquiry: Inquiry) -> Fact:
@@ -167,17 +169,19 @@ def none_under_way(inquiry: Inquiry) -> Fact:
     evidence = inquiry.evidence
     waits = [inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id) for each in evidence.moment.pending]
     if waits:
-        return waits[0] if len(waits) == 1 else fact(f"{len(waits)} are pending", *some(waits, "checkpoints"))
+        return waits[0] if len(waits) == 1 else fact(f"{len(waits)} are pending", *limited(waits, "checkpoints"))
     if evidence.moment.job != "RUNNING":
         return inquiry.ask(Topic.JOB)
     open_work = [each for each in evidence.under_way(JOB) if each.is_a(AllocateCheckpointId)]
     if open_work:
-        return asked(evidence, open_work[0])
+        return unanswered(evidence, open_work[0])
     timer = evidence.timer(JOB, PERIODIC_TIMER)
     if timer is not None:
         due_ms = timer.data["due_ms"]
         wait_ms = due_ms - evidence.at_ms
-        when = f"in {duration(wait_ms)}" if wait_ms > 0 else f"{duration(-wait_ms)} ago, and has not been taken note of"
+        when = (
+            f"in {duration(wait_ms)}" if wait_ms > 0 else f"{duration(-wait_ms)} ago, and its timer has not fired yet"
+        )
         return fact(
             f"the next periodic checkpoint is due at {duration(evidence.since_start(due_ms))}, {when}", record=timer
         )
@@ -190,10 +194,10 @@ def _no_timer(inquiry: Inquiry) -> Fact:
     if running is None:
         waits = [task for task, known in evidence.moment.tasks.items() if known.state != "RUNNING"]
         says = f"not all tasks of epoch {evidence.moment.epoch} are running yet"
-        return fact(says, *some([inquiry.ask(Topic.STATE, task) for task in waits], "tasks"))
+        return fact(says, *limited([inquiry.ask(Topic.STATE, task) for task in waits], "tasks"))
     last = [each for each in evidence.of_kind(CancelTimer, timer=PERIODIC_TIMER) if evidence.position(each)]
     if last:
         event = evidence.cause(last[-1])
         ended = None if event is None else fact(evidence.caption(event), record=event)
         return fact("periodic checkpoints have been stopped", ended, record=last[-1])
-    return fact("the job takes no periodic checkpoints, and nobody has asked for one", record=running)
+    return fact("the job takes no periodic checkpoints, and none has been requested", record=running)

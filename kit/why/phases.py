@@ -76,7 +76,7 @@ class Waiting:
         return evidence if ended is None else evidence.before(ended)
 
     def of(self, task: str) -> str:
-        """Describe what a task waits for; "" for one that does not exist any more."""
+        """Describe what a task waits for; "" for one that no longer exists."""
         return outline(self._then, missing(self._then, task, self._known.checkpoint_id)).awaits
 
 

@@ -38,7 +38,7 @@ ANSWERS: dict[Topic, Answer] = {
     Topic.FAILURE: ended.failure,
     Topic.VALUES: values.state_of,
     Topic.LATE: late.dropped,
-    Topic.OUTPUT: output.lacking,
+    Topic.OUTPUT: output.missing_rows,
     Topic.JOB: life.job,
     Topic.RESTART: life.restart,
     Topic.REQUEST: requests.request,
@@ -72,27 +72,27 @@ class Subject:
     request: int | None = None
     epoch: int | None = None
     record: TraceRecord | None = None
-    word: str = ""
+    keyword: str = ""
     operator: str = ""
 
 
 def answer_to(evidence: Evidence, about: object = None, **named: Any) -> Why:
     """Return the answer to a question about a run; see `kit.why.why`."""
     subject = Subject(**named)
-    _name(evidence, subject, about)
+    _add_subject(evidence, subject, about)
     topic, asked, words = _question(evidence, subject)
     return Why(words, Inquiry(evidence, ANSWERS).ask(topic, *asked), evidence.moment.began_ms)
 
 
-# --- what it is about -------------------------------------------------------------------------------------------------
+# --- the subject ------------------------------------------------------------------------------------------------------
 
 
-def _name(evidence: Evidence, subject: Subject, about: object) -> None:
-    """Add the subject that `about` stands for."""
+def _add_subject(evidence: Evidence, subject: Subject, about: object) -> None:
+    """Set the parts of the subject that `about` names."""
     if about is None:
         return
     if isinstance(about, str):
-        _read(evidence, subject, about)
+        _add_named_in(evidence, subject, about)
     elif isinstance(about, TraceRecord):
         subject.record = about
     elif isinstance(about, bool | int):
@@ -104,18 +104,18 @@ def _name(evidence: Evidence, subject: Subject, about: object) -> None:
     elif isinstance(getattr(about, "name", None), str):
         subject.task = about.name  # type: ignore[attr-defined]
     else:
-        raise WhyError(f"a {type(about).__name__} is nothing to ask about; {_THERE_IS}")
+        raise WhyError(f"cannot explain a {type(about).__name__}: {_SUBJECTS}")
 
 
-_THERE_IS = (
-    "there are tasks ('totals/1'), channels ('letters/0 -> totals/1'), checkpoints ('checkpoint 3'), requests "
+_SUBJECTS = (
+    "ask about a task ('totals/1'), a channel ('letters/0 -> totals/1'), a checkpoint ('checkpoint 3'), a request "
     "('request 4'), the job ('job'), its restarts ('restart'), refusals ('refused'), rows dropped as late "
-    "('late rows', 'late rows of counts'), outputs that lack rows ('output out') and records of the trace"
+    "('late rows', 'late rows of counts'), an output that lacks rows ('output out') or a record of the trace"
 )
 
 
-def _read(evidence: Evidence, subject: Subject, words: str) -> None:
-    """Add the tasks and numbers in a few words."""
+def _add_named_in(evidence: Evidence, subject: Subject, words: str) -> None:
+    """Set the parts of the subject that these words name: tasks, numbers, keywords."""
     tasks = _tasks(evidence)
     found = [task for task in re.findall(r"[^\s,;?]+/\d+", words) if task in tasks]
     for field, pattern in _NUMBERED.items():
@@ -126,15 +126,15 @@ def _read(evidence: Evidence, subject: Subject, words: str) -> None:
         subject.channel = _channel_between(evidence, *found[:2])
     elif found:
         subject.task = found[0]
-    subject.word = next((word for word in _WORDS if word in words.lower()), "")
+    subject.keyword = next((keyword for keyword in _KEYWORDS if keyword in words.lower()), "")
     without_tasks = re.sub(r"[^\s,;?]+/\d+", "", words)
-    for word, pattern in _OF_ROWS.items():
+    for keyword, pattern in _OF_ROWS.items():
         if pattern.search(without_tasks):
-            known = late.operators_that_dropped(evidence) if word == _LATE else output.sinks(evidence)
-            subject.word, subject.operator = word, late.named_in(known, pattern.sub("", without_tasks))
+            known = late.operators_that_dropped(evidence) if keyword == _LATE else output.sinks(evidence)
+            subject.keyword, subject.operator = keyword, late.named_in(known, pattern.sub("", without_tasks))
     if subject == Subject():
         near = get_close_matches(words, tasks, _MOST_NAMED) or tasks[:_MOST_NAMED]
-        raise WhyError(f"{words!r} is nothing to ask about; {_THERE_IS}; tasks are {', '.join(near) or 'not known'}")
+        raise WhyError(f"{words!r} names no subject: {_SUBJECTS}; the tasks are {', '.join(near) or 'not known'}")
 
 
 _OUTPUT, _LATE = "output", "late"
@@ -142,7 +142,7 @@ _OF_ROWS = {
     _OUTPUT: re.compile(r"\b(output|lacks?|lacking|missing)\b( rows?)?"),
     _LATE: re.compile(r"\b(late|dropped)\b( rows?)?"),
 }
-_WORDS = ("state", "refus", "restart", "restor", "epoch", "fail", "job", "no checkpoint", "checkpoint")
+_KEYWORDS = ("state", "refus", "restart", "restor", "epoch", "fail", "job", "no checkpoint", "checkpoint")
 
 
 def _tasks(evidence: Evidence) -> list[str]:
@@ -157,7 +157,7 @@ def _channel_between(evidence: Evidence, source: str, target: str) -> int:
     return next((number for number in numbers if evidence.channel(number).blocked), numbers[0])
 
 
-# --- which question that is -------------------------------------------------------------------------------------------
+# --- the question -----------------------------------------------------------------------------------------------------
 
 
 def _question(evidence: Evidence, subject: Subject) -> Question:
@@ -166,29 +166,29 @@ def _question(evidence: Evidence, subject: Subject) -> Question:
     if subject.record is not None:
         return _about_record(evidence, subject.record)
     if checkpoint is not None and subject.channel is not None:
-        where = evidence.named(subject.channel)
+        where = evidence.channel_name(subject.channel)
         words = f"Why has barrier {checkpoint} not been taken from {where}?"
         return Topic.BARRIER, (checkpoint, subject.channel), words
     if checkpoint is not None and subject.task is not None:
         words = f"Why has {subject.task} not acknowledged checkpoint {checkpoint}?"
         return Topic.ACK, (subject.task, checkpoint), words
     if subject.channel is not None:
-        return Topic.CHANNEL, (subject.channel,), f"Why is {evidence.named(subject.channel)} blocked?"
-    if subject.word == _LATE:
+        return Topic.CHANNEL, (subject.channel,), f"Why is {evidence.channel_name(subject.channel)} blocked?"
+    if subject.keyword == _LATE:
         who = " in ".join(filter(None, [subject.operator, subject.task or ""]))
         words = f"Why has {who} dropped rows as late?" if who else "Why were rows dropped as late?"
         return Topic.LATE, ((subject.task,) if subject.task else (), subject.operator), words
-    if subject.word == _OUTPUT:
+    if subject.keyword == _OUTPUT:
         of = f" of {subject.operator}" if subject.operator else ""
         return Topic.OUTPUT, (subject.operator,), f"Why does the output{of} lack rows?"
     if subject.task is not None:
-        if subject.word == "state":
+        if subject.keyword == "state":
             return Topic.VALUES, (subject.task,), f"Why is the state of {subject.task} what it is?"
         return _about_task(evidence, subject.task)
     if checkpoint is not None:
         return _about_checkpoint(evidence, checkpoint)
     if subject.request is not None:
-        return Topic.REQUEST, (subject.request,), f"What became of request {subject.request}, and why?"
+        return Topic.REQUEST, (subject.request,), f"What happened to request {subject.request}, and why?"
     return _about_job(evidence, subject)
 
 
@@ -220,15 +220,15 @@ def _about_record(evidence: Evidence, record: TraceRecord) -> Question:
 
 
 def _about_job(evidence: Evidence, subject: Subject) -> Question:
-    if subject.word == "refus":
+    if subject.keyword == "refus":
         refused = evidence.of_kinds(*_REFUSED)
         if not refused:
             raise WhyError("no request has been refused in this run")
         return _about_record(evidence, max(refused, key=evidence.position))
-    if subject.epoch is not None or subject.word in ("restart", "restor", "epoch"):
+    if subject.epoch is not None or subject.keyword in ("restart", "restor", "epoch"):
         epoch = evidence.moment.epoch if subject.epoch is None else subject.epoch
         return Topic.RESTART, (epoch,), f"Why did epoch {epoch} begin, and from what?"
-    if subject.word in ("no checkpoint", "checkpoint"):
+    if subject.keyword in ("no checkpoint", "checkpoint"):
         return Topic.NEXT, (), "Why is no checkpoint complete?"
     return Topic.JOB, (), f"Why is the job {evidence.moment.job}?"
 
@@ -246,6 +246,6 @@ def _check(evidence: Evidence, subject: Subject) -> None:
         ("epoch", subject.epoch, epochs),
     ):
         if named is not None and named not in known:
-            there = [str(each) for each in known]
-            near = get_close_matches(str(named), there, _MOST_NAMED) or there[-_MOST_NAMED:]
-            raise WhyError(f"the run has no {what} {named}; there are {len(there)}: {', '.join(near) or 'none'}")
+            names = [str(each) for each in known]
+            near = get_close_matches(str(named), names, _MOST_NAMED) or names[-_MOST_NAMED:]
+            raise WhyError(f"the run has no {what} {named}; it has {len(names)}: {', '.join(near) or 'none'}")

@@ -25,9 +25,9 @@ from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.why.evidence import JOB, Evidence
-from kit.why.fact import Fact, fact, some, untold
+from kit.why.fact import Fact, fact, limited, not_in_trace
 from kit.why.inquiry import Inquiry, Topic
-from kit.why.under_way import asked
+from kit.why.under_way import unanswered
 
 REQUESTS = (
     RequestCheckpoint,
@@ -37,9 +37,9 @@ REQUESTS = (
 )
 _RESCALE = {
     "COOLDOWN": "the end of the cooldown: the job was deployed a moment ago",
-    "IDLING": "slots: there are too few, or the job runs as it wishes",
-    "STABILIZING": "other changes to come, or a checkpoint to go on from",
-    "STABILIZED": "a checkpoint to go on from",
+    "IDLING": "slots: there are too few, or the job has the parallelism that it wants",
+    "STABILIZING": "further changes, or a checkpoint to restart from",
+    "STABILIZED": "a checkpoint to restart from",
     "TRANSITIONING": "the tasks of the next epoch to run",
 }
 """For each phase of a rescale, what it waits for."""
@@ -56,22 +56,22 @@ def request(inquiry: Inquiry, number: int) -> Fact:
         return _stop(inquiry, number) or inquiry.ask(Topic.CHECKPOINT, checkpoint_id)
     if evidence.last(RequestRescale, request_id=number) is not None:
         return _rescale(evidence, number)
-    started = _noted(evidence, TriggeringStarted, number)
+    started = _last_note(evidence, TriggeringStarted, number)
     if started is not None:
         waits = [each for each in evidence.under_way(JOB) if each.is_a(AllocateCheckpointId)]
         says = f"request {number} has begun and has no checkpoint id yet"
-        return fact(says, *(asked(evidence, each) for each in waits), record=started)
-    queued = _noted(evidence, RequestQueued, number)
+        return fact(says, *(unanswered(evidence, each) for each in waits), record=started)
+    queued = _last_note(evidence, RequestQueued, number)
     if queued is not None:
         return fact(_queued_says(evidence, number, queued.note(RequestQueued)), *_ahead(inquiry, queued), record=queued)
-    return untold(f"what became of request {number}")
+    return not_in_trace(f"what happened to request {number}")
 
 
 def _rescale(evidence: Evidence, number: int) -> Fact:
     """Explain what a rescale waits for, such as a pending checkpoint."""
     phases = evidence.of_kind(RescalePhaseChanged)
     if not phases:
-        return untold(f"what became of request {number}")
+        return not_in_trace(f"what happened to request {number}")
     now = phases[-1]
     return fact(f"request {number} waits for {_RESCALE[now.note(RescalePhaseChanged).phase]}", record=now)
 
@@ -81,7 +81,7 @@ def refusal(inquiry: Inquiry, record_id: str) -> Fact:
     evidence = inquiry.evidence
     record = evidence.find(record_id)
     if record is None:
-        return untold("why it was refused")
+        return not_in_trace("why it was refused")
     note = record.note(RequestFailed)
     says = f"{note.request} was refused: {note.reason}, {note.detail}"
     return fact(says, *_grounds(inquiry, record), record=record)
@@ -89,7 +89,7 @@ def refusal(inquiry: Inquiry, record_id: str) -> Fact:
 
 def _answered(inquiry: Inquiry, number: int, answer: TraceRecord) -> Fact:
     evidence = inquiry.evidence
-    refused = [each for each in evidence.beside(answer) if each.is_a(RequestRefused, TriggeringFailed)]
+    refused = [each for each in evidence.of_same_event(answer) if each.is_a(RequestRefused, TriggeringFailed)]
     mine = [each for each in refused if f"(request {number})" in each.note(RequestFailed).request]
     if mine:
         return inquiry.ask(Topic.REFUSAL, mine[-1].id)
@@ -100,22 +100,22 @@ def _answered(inquiry: Inquiry, number: int, answer: TraceRecord) -> Fact:
     return fact(says, below, record=answer)
 
 
-def _noted(evidence: Evidence, kind: type[RequestNote], number: int) -> TraceRecord | None:
+def _last_note(evidence: Evidence, kind: type[RequestNote], number: int) -> TraceRecord | None:
     """Return the newest note of a kind about this request."""
-    told = reversed(evidence.of_kind(kind))
-    return next((each for each in told if each.note(RequestNote).request.endswith(f"(request {number})")), None)
+    notes = reversed(evidence.of_kind(kind))
+    return next((each for each in notes if each.note(RequestNote).request.endswith(f"(request {number})")), None)
 
 
 def _checkpoint_of(evidence: Evidence, number: int) -> int | None:
     """Return the id that was allocated for the request."""
-    started = _noted(evidence, TriggeringStarted, number)
+    started = _last_note(evidence, TriggeringStarted, number)
     if started is None:
         return None
-    beside = list(evidence.beside(started))
+    beside = list(evidence.of_same_event(started))
     after = beside[beside.index(started) :]
     wanted = next((each for each in after if each.is_a(AllocateCheckpointId)), None)
-    given = [] if wanted is None else evidence.answers(wanted)
-    return next((each.checkpoint_id for each in given if each.is_a(CheckpointIdAllocated)), None)
+    answers = [] if wanted is None else evidence.answers(wanted)
+    return next((each.checkpoint_id for each in answers if each.is_a(CheckpointIdAllocated)), None)
 
 
 def _stop(inquiry: Inquiry, number: int) -> Fact | None:
@@ -129,15 +129,15 @@ def _stop(inquiry: Inquiry, number: int) -> Fact | None:
     staying = [task for task, each in evidence.moment.tasks.items() if each.state != "FINISHED"]
     ends = [inquiry.ask(Topic.END, task) for task in staying] or [inquiry.ask(Topic.JOB)]
     says = f"savepoint {checkpoint_id} is complete; request {number} is answered when the job has finished"
-    return fact(says, *some(ends, "tasks"), record=stop)
+    return fact(says, *limited(ends, "tasks"), record=stop)
 
 
-# --- why it waits, why it was refused ---------------------------------------------------------------------------------
+# --- queued and rejected requests -------------------------------------------------------------------------------------
 
 
 def _in_the_way(evidence: Evidence, queued: RequestQueued) -> str:
-    """Return why a request that is the first in the queue does not start now: as many checkpoints are "pending" as may
-    be, another one is still "triggering", or too many old ones are being deleted ("cleaning").
+    """Return why the first request in the queue does not start now: the limit of "pending" checkpoints is reached,
+    another one is still "triggering", or too many old ones are being deleted ("cleaning").
     """
     pending = evidence.moment.pending
     if len(pending) >= queued.at_most:
@@ -150,7 +150,7 @@ def _in_the_way(evidence: Evidence, queued: RequestQueued) -> str:
 
 
 def why_queued(evidence: Evidence, label: str) -> str:
-    """Return the same in words, of the request with this label."""
+    """Return why the request with this label is queued, in words."""
     record = evidence.last(RequestQueued, request=label)
     if record is None:
         return ""
@@ -160,8 +160,8 @@ def why_queued(evidence: Evidence, label: str) -> str:
         many = "1 checkpoint is" if pending == 1 else f"{pending} checkpoints are"
         return f"{many} pending, and at most {queued.at_most} may be"
     if what == "triggering":
-        return "another checkpoint is on its way to the tasks"
-    return f"{queued.cleaning} old checkpoints were being deleted when it came, too many to begin another"
+        return "another checkpoint is being triggered"
+    return f"{queued.cleaning} old checkpoints were being deleted when it arrived, too many to start another"
 
 
 def _queued_says(evidence: Evidence, number: int, queued: RequestQueued) -> str:
@@ -178,11 +178,11 @@ def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:
     """Return what must end before the next request can start."""
     evidence = inquiry.evidence
     facts = [inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id) for each in evidence.moment.pending]
-    facts += [asked(evidence, each) for each in evidence.under_way(JOB) if each.is_a(AllocateCheckpointId)]
+    facts += [unanswered(evidence, each) for each in evidence.under_way(JOB) if each.is_a(AllocateCheckpointId)]
     if not facts and queued.data.get("cleaning"):
         cleaning = [each for each in evidence.of_kind(DiscardState) if not evidence.answers(each)]
         facts = [fact(evidence.caption(each), record=each) for each in cleaning]
-    return some(facts, "checkpoints")
+    return limited(facts, "checkpoints")
 
 
 def _grounds(inquiry: Inquiry, record: TraceRecord) -> list[Fact]:
@@ -199,7 +199,7 @@ def _grounds(inquiry: Inquiry, record: TraceRecord) -> list[Fact]:
     if reason == CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING.name:
         tasks = then.evidence.moment.tasks
         away = [task for task, known in tasks.items() if known.state != "RUNNING"]
-        return list(some([then.ask(Topic.STATE, task) for task in away], "tasks"))
+        return list(limited([then.ask(Topic.STATE, task) for task in away], "tasks"))
     if reason == CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS.name:
         return list(_ahead(then, record))
     led = evidence.cause(record)

@@ -2,7 +2,7 @@
 
 A task can take a turn (take one element, or request one batch from its source) if it has input and space for its
 output. So it has no turn while any of its outputs is full, its inputs are empty or blocked, or its source waits, nor
-before it runs or after it has ended. The state of the channels tells which of these is true.
+before it runs or after it has ended. The state of the channels shows which of these is true.
 
 These are the rules of `StreamTask.available`, evaluated on the trace alone.
 """
@@ -27,10 +27,10 @@ from kit.run.durations import duration
 from kit.run.moments.job_state import TaskMoment
 from kit.why.channels import contents
 from kit.why.evidence import Evidence
-from kit.why.fact import MOST, Fact, fact, named, some, untold
+from kit.why.fact import MOST, Fact, fact, limited, not_in_trace, task_names
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.paused import paused
-from kit.why.under_way import asked, befell, sent, standing_still
+from kit.why.under_way import frozen_worker, injected_faults, unanswered, undelivered
 
 STOPS = {kind(SavepointFormatType.CANONICAL).name for kind in (SavepointType.suspend, SavepointType.terminate)}
 """The trace's names of savepoints that stop the job."""
@@ -45,9 +45,9 @@ def turn(inquiry: Inquiry, task: str) -> Fact:
     full = full_outputs(evidence, task)
     if full:
         waits = [inquiry.ask(Topic.QUEUE, number) for number in full]
-        to = named(evidence.ends[number][1] for number in full)
+        to = task_names(evidence.ends[number][1] for number in full)
         says = f"{task} takes no input: its output queue to {to} is full ({MAX_QUEUED_BUFFERS} buffers or more)"
-        return fact(says, *some(waits, "outputs"))
+        return fact(says, *limited(waits, "outputs"))
     readable = readable_inputs(evidence, task)
     if readable:
         return _may_be_next(evidence, task, readable)
@@ -59,11 +59,11 @@ def turn(inquiry: Inquiry, task: str) -> Fact:
         return _source(inquiry, task)
     if not evidence.detailed:
         return _not_detailed(inquiry, task, inputs)
-    return fact(f"{task} has nothing to take", *_inputs(inquiry, inputs))
+    return fact(f"{task} has no input to take", *_inputs(inquiry, inputs))
 
 
 def full_outputs(evidence: Evidence, task: str) -> list[int]:
-    """Return the full output channels of a task; it takes no input while there are any."""
+    """Return the full output channels of a task; it takes no input while it has any."""
     return [
         number
         for number in evidence.outputs.get(task, [])
@@ -84,11 +84,11 @@ def _may_be_next(evidence: Evidence, task: str, readable: list[int]) -> Fact:
     parts = [
         f"{contents(evidence.channel(number).arrived)} of {evidence.ends[number][0]}" for number in readable[:MOST]
     ]
-    there = "; ".join([*parts, *([f"more of {len(readable) - MOST} others"] if len(readable) > MOST else [])])
+    inputs = "; ".join([*parts, *([f"more of {len(readable) - MOST} others"] if len(readable) > MOST else [])])
     last = evidence.last(ProcessInput, machine=task)
     since = "" if last is None else f"; its last turn was {duration(evidence.at_ms - last.at_ms)} ago"
-    says = f"{task} has something to take ({there}) and has not done so yet{since}"
-    return fact(says, standing_still(evidence, task), record=last)
+    says = f"{task} has input to take ({inputs}) and has not done so yet{since}"
+    return fact(says, frozen_worker(evidence, task), record=last)
 
 
 def _inputs(inquiry: Inquiry, inputs: list[int]) -> tuple[Fact, ...]:
@@ -101,7 +101,7 @@ def _inputs(inquiry: Inquiry, inputs: list[int]) -> tuple[Fact, ...]:
     facts += [inquiry.ask(Topic.QUEUE, number) for number in others]
     if ended:
         facts.append(Fact(f"{', '.join(evidence.ends[number][0] for number in ended)} ended its stream"))
-    return some(facts, "inputs")
+    return limited(facts, "inputs")
 
 
 def _not_detailed(inquiry: Inquiry, task: str, inputs: list[int]) -> Fact:
@@ -109,36 +109,36 @@ def _not_detailed(inquiry: Inquiry, task: str, inputs: list[int]) -> Fact:
     evidence = inquiry.evidence
     blocked = [number for number in inputs if evidence.channel(number).blocked]
     if not blocked:
-        return untold(f"{task} is running; whether it has something to do")
-    says = f"{task} leaves {len(blocked)} of its {len(inputs)} inputs blocked"
-    return fact(says, *some([inquiry.ask(Topic.CHANNEL, number) for number in blocked], "channels"))
+        return not_in_trace(f"{task} is running; whether it has input")
+    says = f"{len(blocked)} of the {len(inputs)} inputs of {task} are blocked"
+    return fact(says, *limited([inquiry.ask(Topic.CHANNEL, number) for number in blocked], "channels"))
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------
 
 
 def _source(inquiry: Inquiry, task: str) -> Fact:
-    """Explain a source: it reads at its next turn, unless it waits for rows, a time, a split, or slower splits."""
+    """Explain why a source does not read now: it waits for its turn, rows, a time, a split, or slower splits."""
     evidence = inquiry.evidence
     if evidence.detailed and _is_idle(evidence, task):
-        return fact(f"the source of {task} may be read and has not had its turn", standing_still(evidence, task))
+        return fact(f"the source of {task} may be read and has not had its turn", frozen_worker(evidence, task))
     timer = evidence.timer(task, SOURCE_TIMER)
     if timer is not None:
         due_ms = timer.data["due_ms"]
         at, wait = duration(evidence.since_start(due_ms)), duration(due_ms - evidence.at_ms)
-        says = f"the source of {task} reads on at {at}, in {wait}"
+        says = f"the source of {task} reads again at {at}, in {wait}"
         return fact(says, record=timer)
     waits = paused(inquiry, task)
     if waits is not None:
         return waits
     read = evidence.last(ReadSplit, machine=task)
     if read is not None and evidence.is_present(read) and not evidence.answers(read):
-        return fact(f"{task} has asked for rows and does not have them yet", record=read)
+        return fact(f"{task} has requested rows and has not received them yet", record=read)
     request = evidence.last(OperatorEventToCoordinator, role="command", machine=task)
-    told = evidence.last(OperatorEventToTask, role="event", machine=task)
-    if request is not None and (told is None or evidence.position(told) < evidence.position(request)):
+    answer = evidence.last(OperatorEventToTask, role="event", machine=task)
+    if request is not None and (answer is None or evidence.position(answer) < evidence.position(request)):
         return _waits_for_split(evidence, task, request)
-    return untold(f"{task} is running; what its source is at")
+    return not_in_trace(f"{task} is running; what its source does")
 
 
 def _is_idle(evidence: Evidence, task: str) -> bool:
@@ -146,7 +146,7 @@ def _is_idle(evidence: Evidence, task: str) -> bool:
     last = evidence.last(ProcessInput, machine=task)
     if last is None or not evidence.is_present(last):
         return True
-    read = next((each for each in evidence.beside(last) if each.is_a(ReadSplit)), None)
+    read = next((each for each in evidence.of_same_event(last) if each.is_a(ReadSplit)), None)
     if read is not None:
         return bool(evidence.answers(read))
     woken = [
@@ -159,10 +159,10 @@ def _is_idle(evidence: Evidence, task: str) -> bool:
 def _waits_for_split(evidence: Evidence, task: str, request: TraceRecord) -> Fact:
     heard = next(iter(evidence.answers(request)), None)
     if heard is None:
-        return sent(evidence, request, f"what {task} says to its operator coordinator, to get a split,")
-    given = [each for each in evidence.beside(heard) if each.is_a(OperatorEventToTask)]
-    if given:
-        return sent(evidence, given[0], f"the split for {task}", task)
+        return undelivered(evidence, request, f"the request of {task} to its operator coordinator for a split")
+    replies = [each for each in evidence.of_same_event(heard) if each.is_a(OperatorEventToTask)]
+    if replies:
+        return undelivered(evidence, replies[0], f"the split for {task}", task)
     return fact(f"the operator coordinator has no split for {task} at present", record=heard)
 
 
@@ -177,7 +177,7 @@ def state(inquiry: Inquiry, task: str) -> Fact:
         return fact(f"{task} does not exist yet", inquiry.ask(Topic.JOB))
     if known.lost:
         lost = [each for each in evidence.of_kind(SlotLost) if str(each.data["slot"]) == task.rpartition("/")[2]]
-        return fact(f"{task} is gone: {known.error}", *_failed_by(inquiry, lost[-1:]))
+        return fact(f"{task} is lost: {known.error}", *_failed_by(inquiry, lost[-1:]))
     changed = evidence.last(TaskStateChanged, role="command", machine=task)
     if known.state == "FAILED":
         return fact(f"{task} has failed", *_failed_by(inquiry, [] if changed is None else [changed]))
@@ -209,27 +209,27 @@ def _deploying(inquiry: Inquiry, task: str, known: TaskMoment) -> Fact:
     evidence = inquiry.evidence
     deployed = evidence.last(DeployTask, role="command", task=task, attempt=known.attempt)
     if deployed is None or not evidence.answers(deployed):
-        return fact(f"{task} is on its way to its worker", standing_still(evidence, task), record=deployed)
+        return fact(f"{task} is being deployed to its worker", frozen_worker(evidence, task), record=deployed)
     reading = [each for each in evidence.under_way(task) if each.is_a(ReadState)]
     if reading:
         restored = "" if known.restored is None else f" of checkpoint {known.restored}"
         says = f"{task} has been reading its state{restored} for {duration(evidence.at_ms - reading[0].at_ms)}"
-        return fact(says, *befell(evidence, reading[0]), standing_still(evidence, task), record=reading[0])
+        return fact(says, *injected_faults(evidence, reading[0]), frozen_worker(evidence, task), record=reading[0])
     full = full_outputs(evidence, task)
     says = f"{task} processes what was in flight at checkpoint {known.restored} before it runs"
-    return fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in full], "outputs"))
+    return fact(says, *limited([inquiry.ask(Topic.QUEUE, number) for number in full], "outputs"))
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
 
 
 def _end_of_data(evidence: Evidence, task: str) -> TraceRecord | None:
-    """Return the record that a task has processed all its input, or has stopped at the savepoint of a stop. It then
-    waits for its last checkpoint.
+    """Return the record that a task has processed all its input, or has stopped at the savepoint of a stop, if it has.
+    It then waits for its last checkpoint.
     """
-    told = evidence.last(TaskStateChanged, role="command", machine=task, end_of_data=True)
-    if told is not None and evidence.is_present(told):
-        return told
+    finished = evidence.last(TaskStateChanged, role="command", machine=task, end_of_data=True)
+    if finished is not None and evidence.is_present(finished):
+        return finished
     pending = reversed(evidence.of_kind(CheckpointPending))
     stop = next((each for each in pending if each.note(CheckpointPending).snapshot in STOPS), None)
     if stop is None:
@@ -244,12 +244,12 @@ def end(inquiry: Inquiry, task: str) -> Fact:
     ended = _end_of_data(evidence, task)
     if ended is None:
         return inquiry.ask(Topic.TURN, task)
-    work = [asked(evidence, each) for each in evidence.under_way(task)]
+    work = [unanswered(evidence, each) for each in evidence.under_way(task)]
     inputs = [number for number in evidence.inputs.get(task, []) if not evidence.channel(number).ended]
     sources = [evidence.ends[number][0] for number in inputs]
     waits = [fact(f"{source} has not ended its stream", inquiry.ask(Topic.END, source)) for source in sources]
     outputs = {number: evidence.channel(number) for number in evidence.outputs.get(task, [])}
-    untaken = [
+    unread = [
         inquiry.ask(Topic.QUEUE, number)
         for number, channel in outputs.items()
         if any(item.kind == "buffer" for item in (*channel.queued, *channel.wire, *channel.arrived))
@@ -258,7 +258,7 @@ def end(inquiry: Inquiry, task: str) -> Fact:
     stopped = ended.is_a(WriteSnapshot)
     what = f"has stopped at savepoint {ended.checkpoint_id}" if stopped else "has processed all its input"
     says = f"{task} {what}, {duration(evidence.at_ms - ended.at_ms)} ago, and has not finished"
-    return fact(says, *some([*last, *work, *untaken, *waits], "causes"), record=ended)
+    return fact(says, *limited([*last, *work, *unread, *waits], "causes"), record=ended)
 
 
 def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fact]:
@@ -270,7 +270,7 @@ def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fa
         if evidence.is_present(each) and evidence.position(each) >= evidence.position(ended)
     ]
     if not taken:
-        says = f"no checkpoint has begun at {task} since then; what it made last is published with the next one"
+        says = f"no checkpoint has started at {task} since then; the next one publishes its last output"
         pending = [inquiry.ask(Topic.ACK, task, each.checkpoint_id) for each in evidence.moment.pending]
         return [fact(says, *pending or [inquiry.ask(Topic.NEXT)])]
     checkpoint_id = taken[0].checkpoint_id

@@ -10,26 +10,26 @@ from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact
 
 
-def asked(evidence: Evidence, record: TraceRecord) -> Fact:
+def unanswered(evidence: Evidence, record: TraceRecord) -> Fact:
     """Return the fact about a command without an answer."""
     says = f"{evidence.caption(record)}: not answered for {duration(evidence.at_ms - record.at_ms)}"
-    return fact(says, *befell(evidence, record), standing_still(evidence, task_of(record)), record=record)
+    return fact(says, *injected_faults(evidence, record), frozen_worker(evidence, task_of(record)), record=record)
 
 
-def sent(evidence: Evidence, record: TraceRecord, what: str, receiver: str = JOB) -> Fact:
+def undelivered(evidence: Evidence, record: TraceRecord, what: str, receiver: str = JOB) -> Fact:
     """Return the fact about a message that has not arrived; `what` is the subject of the sentence."""
     lost = any(each.is_a(DROP_MESSAGE) for each in evidence.faults(record))
     under_way = f"has been under way for {duration(evidence.at_ms - record.at_ms)}"
     says = f"{what} {'was lost, and is not sent again' if lost else under_way}"
-    return fact(says, *befell(evidence, record), standing_still(evidence, receiver), record=record)
+    return fact(says, *injected_faults(evidence, record), frozen_worker(evidence, receiver), record=record)
 
 
-def befell(evidence: Evidence, record: TraceRecord) -> list[Fact]:
+def injected_faults(evidence: Evidence, record: TraceRecord) -> list[Fact]:
     """Return the faults injected into a command or a message."""
     return [fact(evidence.caption(each), record=each) for each in evidence.faults(record)]
 
 
-def standing_still(evidence: Evidence, machine: str) -> Fact | None:
+def frozen_worker(evidence: Evidence, machine: str) -> Fact | None:
     """Return the fact that a task's worker is frozen, or None."""
     frozen = evidence.frozen(machine) if machine in evidence.moment.tasks else None
     return None if frozen is None else fact(evidence.caption(frozen), record=frozen)

@@ -1,4 +1,4 @@
-"""The answers about the state of a task, as far as a trace has them: what it restored, and what it has taken since.
+"""The answers about the state of a task, as far as a trace has them: what it restored, and its input since then.
 
 A trace contains no values. A detailed one has each buffer that a task took, and the positions of its sources. A lab can
 repeat the steps, and so finds those that changed a value (`kit.hosts.lab.recordings.state_history`).
@@ -13,15 +13,15 @@ from kit.core.protocol.messages import DeployTask
 from kit.core.protocol.notes import StateAssigned
 from kit.core.trace.trace import TraceRecord
 from kit.why.evidence import Evidence
-from kit.why.fact import Fact, fact, some, untold
+from kit.why.fact import Fact, fact, limited, not_in_trace
 from kit.why.inquiry import Inquiry
 
 
 def state_of(inquiry: Inquiry, task: str) -> Fact:
     """Explain the state of a task."""
     evidence = inquiry.evidence
-    says = f"the state of {task} is what it began with and what it has taken since then"
-    return fact(says, beginning(evidence, task), *some(_taken(evidence, task), "channels"))
+    says = f"the state of {task} is what it started with, changed by the input it has taken since then"
+    return fact(says, beginning(evidence, task), *limited(_taken(evidence, task), "channels"))
 
 
 def beginning(evidence: Evidence, task: str) -> Fact:
@@ -31,19 +31,20 @@ def beginning(evidence: Evidence, task: str) -> Fact:
     attempt = epoch if known is None else known.attempt
     deployed = evidence.last(DeployTask, role="command", task=task, attempt=attempt)
     assigned = evidence.of_kind(StateAssigned, epoch=epoch)
-    given = next((each for each in reversed(assigned) if task in (each.data.get("tasks") or [task])), None)
-    if given is None:
-        return fact(f"{task} began epoch {epoch} without state", record=deployed)
-    rows = [row for row in given.note(StateAssigned).assignments if row.get("task") == task]
+    assignment = next((each for each in reversed(assigned) if task in (each.data.get("tasks") or [task])), None)
+    if assignment is None:
+        return fact(f"{task} started epoch {epoch} without state", record=deployed)
+    rows = [row for row in assignment.note(StateAssigned).assignments if row.get("task") == task]
     kinds = ", ".join(sorted({str(row["kind"]) for row in rows if row.get("kind")}))
     what = f" ({kinds})" if kinds else ""
-    return fact(f"{task} was given its part{what} of checkpoint {given.checkpoint_id} in epoch {epoch}", record=given)
+    says = f"{task} restored its part{what} of checkpoint {assignment.checkpoint_id} in epoch {epoch}"
+    return fact(says, record=assignment)
 
 
 def _taken(evidence: Evidence, task: str) -> list[Fact]:
     """Return the amount that the task has taken from each channel, and the source positions at those reads."""
     if not evidence.detailed:
-        return [untold(f"what {task} has taken since then")]
+        return [not_in_trace(f"what {task} has taken since then")]
     rows: Counter[int] = Counter()
     newest: dict[int, TraceRecord] = {}
     for turn in evidence.of_kind(ProcessInput, machine=task):
@@ -66,7 +67,7 @@ def origin(evidence: Evidence, received: TraceRecord) -> Fact | None:
     """Return the read of a source that led to an element; None if no read did."""
     at: TraceRecord | None = received
     while at is not None and not at.is_a(SplitRead):
-        at = evidence.cause(evidence.made(at))
+        at = evidence.cause(evidence.creation(at))
     if at is None:
         return None
     return fact(f"{at.machine} had read {at.data['split_id']} up to position {at.data['position']}", record=at)

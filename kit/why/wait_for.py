@@ -18,9 +18,9 @@ from kit.run.captions import lower_first
 from kit.run.durations import duration
 from kit.run.moments.job_state import ABORTED, DECLINED, Item, TaskMoment
 from kit.why.evidence import Evidence
-from kit.why.fact import fact, named
+from kit.why.fact import fact, task_names
 from kit.why.tasks import full_outputs
-from kit.why.under_way import befell
+from kit.why.under_way import injected_faults
 from kit.why.waits import ARRIVED, GONE, NOT_SENT, WIRE, Barrier, barrier_on, is_lost, missing
 
 JOB_MASTER = "JobMaster"
@@ -99,7 +99,7 @@ class WaitFor:
                 found.append(Held(number, source, target, (*now.arrived, *now.wire, *now.queued)))
         return tuple(found)
 
-    # --- what it ends at ------------------------------------------------------------------------------------------
+    # --- the ends of the chains -----------------------------------------------------------------------------------
 
     @cached_property
     def ends(self) -> tuple[End, ...]:
@@ -135,11 +135,11 @@ class WaitFor:
         """Return the end for a barrier that is in its receiver's queue."""
         task, channel = wait.target, self.evidence.channel(wait.channel)
         if channel.blocked:
-            says = f"{task} leaves the channel of {wait.source} closed until barrier {channel.held} has come from all"
-            return End(task, "channel closed", says)
+            says = f"{task} blocks the channel of {wait.source} until all barriers {channel.held} have arrived"
+            return End(task, "channel blocked", says)
         full = full_outputs(self.evidence, task)
         if full:
-            to = named(self.evidence.ends[number][1] for number in full)
+            to = task_names(self.evidence.ends[number][1] for number in full)
             return End(task, "output full", f"{task} takes no input: its output queue to {to} is full")
         first = f"{self.contents(wait.before)} first" if wait.before else "it now"
         return End(task, "no turn yet", f"{task} has not had its turn: it may take {first}")
@@ -148,8 +148,8 @@ class WaitFor:
         channel = self.evidence.channel(wait.channel)
         taken = [item for item in (*channel.arrived, *channel.wire) if item.kind == "buffer"]
         if not self.evidence.detailed or not taken:
-            return f"{wait.source} has no credit of {wait.target} to send on"
-        return f"{wait.target} has {self.contents(taken)} of {wait.source} to process before it gives a credit"
+            return f"{wait.source} has no credit from {wait.target}"
+        return f"{wait.target} has {self.contents(taken)} of {wait.source} to process before it grants a credit"
 
     def _not_begun(self, task: str) -> End:
         """Return the end for a sender that waits for no barrier and has sent none."""
@@ -163,12 +163,12 @@ class WaitFor:
         if waits.phase == DECLINED:
             return End(task, "declined", f"{task} has declined checkpoint {number}")
         if waits.phase == ABORTED:
-            return End(task, "given up", f"{task} has given checkpoint {number} up")
+            return End(task, "aborted", f"{task} has aborted checkpoint {number}")
         if waits.record is not None:
             says = f"the JobMaster's trigger to {task} has been under way for {self._since(waits.record)}"
             if is_lost(evidence, waits.record):
                 says = f"the JobMaster's trigger to {task} was lost"
-            return End(JOB_MASTER, "message under way", fact(says, *befell(evidence, waits.record)).in_short)
+            return End(JOB_MASTER, "message under way", fact(says, *injected_faults(evidence, waits.record)).in_short)
         step = next((each.step for each in evidence.moment.pending if each.checkpoint_id == number), "")
         return End(JOB_MASTER, "not triggered", f"the JobMaster has not triggered {task}: {step or 'triggering'}")
 

@@ -81,8 +81,8 @@ def missing(evidence: Evidence, task: str, checkpoint_id: int) -> Missing:
     phase = known.phases.get(checkpoint_id)
     if phase in ANSWERED:
         kind = DeclineCheckpoint if phase == DECLINED else AcknowledgeCheckpoint
-        told = evidence.last(kind, role="command", checkpoint_id=checkpoint_id, machine=task)
-        return Missing(task, checkpoint_id, str(phase), record=told)
+        answer = evidence.last(kind, role="command", checkpoint_id=checkpoint_id, machine=task)
+        return Missing(task, checkpoint_id, str(phase), record=answer)
     if phase == ABORTED:
         return Missing(task, checkpoint_id, ABORTED)
     if phase in (WRITING, CAPTURING):
@@ -93,11 +93,14 @@ def missing(evidence: Evidence, task: str, checkpoint_id: int) -> Missing:
     if phase not in BEGUN and is_triggered(evidence, task, checkpoint_id):
         return Missing(task, checkpoint_id, TRIGGER, record=trigger_of(evidence, task, checkpoint_id))
     return Missing(
-        task, checkpoint_id, BARRIERS, _barriers(evidence, lacking(evidence, task, checkpoint_id), checkpoint_id)
+        task,
+        checkpoint_id,
+        BARRIERS,
+        _barriers(evidence, inputs_lacking_barrier(evidence, task, checkpoint_id), checkpoint_id),
     )
 
 
-def barriers_there(evidence: Evidence, waits: Missing) -> tuple[int, int]:
+def barriers_received(evidence: Evidence, waits: Missing) -> tuple[int, int]:
     """Return the number of barriers that a task has, and the total; a channel that has ended counts as its barrier."""
     every = len(evidence.inputs.get(waits.task, []))
     return every - len(waits.barriers), every
@@ -129,8 +132,8 @@ def is_lost(evidence: Evidence, record: TraceRecord) -> bool:
     return not is_under_way(evidence, record) and not evidence.answers(record)
 
 
-def lacking(evidence: Evidence, task: str, checkpoint_id: int) -> list[int]:
-    """Return the input channels that may still deliver the barrier of a checkpoint to a task."""
+def inputs_lacking_barrier(evidence: Evidence, task: str, checkpoint_id: int) -> list[int]:
+    """Return the task's input channels that may still deliver the barrier of a checkpoint."""
     return [each for each in evidence.inputs.get(task, []) if lacks_barrier(evidence.channel(each), checkpoint_id)]
 
 

@@ -56,7 +56,7 @@ def test_a_barrier_behind_buffers_counts_them() -> None:
         26,
     ]
     assert table.loc["right/0", "barrier"] == "not sent"
-    assert "sums/0 has 2 buffers (2 records, 26 B) of left/0 to process before it gives a credit" in view.answer()
+    assert "sums/0 has 2 buffers (2 records, 26 B) of left/0 to process before it grants a credit" in view.answer()
     assert ("sums/0", "end0") in {(edge.source, edge.target) for edge in view.graph().edges}
 
 

@@ -36,17 +36,17 @@ def test_several_causes_are_indented_and_what_was_told_is_referred_to(lab: Lab) 
     why = lab.why(checkpoint=1)
     lines = str(why).splitlines()[1:]
     assert [line for line in lines if "   " in line and "and because" in line]
-    again = [each for each in why.told if each.before]
+    again = [each for each in why.numbered if each.before]
     assert again
     for each in again:
-        assert why.told[each.before - 1].fact is each.fact
+        assert why.numbered[each.before - 1].fact is each.fact
         assert lines[each.number - 1].endswith(f"(see {each.before})")
 
 
 def test_the_table_has_a_row_for_each_fact_with_its_record(lab: Lab) -> None:
     why = lab.why(checkpoint=1)
     table = why.to_pandas()
-    assert list(table.number) == [each.number for each in why.told]
+    assert list(table.number) == [each.number for each in why.numbered]
     assert table.because_of[0] == 0
     assert (table.because_of < table.number).all()
     told = table[table.record_id != ""]
@@ -55,7 +55,7 @@ def test_the_table_has_a_row_for_each_fact_with_its_record(lab: Lab) -> None:
         assert record is not None
         assert (record.at_ms, record.machine, record.kind) == (row.at_ms, row.machine, row.kind)
     assert set(table[table.is_root].says) == {root.says for root in why.roots} | {
-        each.says for each in why.told if each.fact.is_root
+        each.says for each in why.numbered if each.fact.is_root
     }
 
 
@@ -63,11 +63,11 @@ def test_the_pictures_hold_every_fact(lab: Lab) -> None:
     why = lab.why(checkpoint=1)
     html, svg, dot = why._repr_html_(), why.svg(), why.dot().source
     assert ElementTree.fromstring(svg).tag.endswith("svg")
-    assert svg.count("<rect") == 1 + len(why.told)
-    assert svg.count("marker-end") == len(why.told) - 1
-    assert html.count("<tr>") == 1 + len(why.told)
+    assert svg.count("<rect") == 1 + len(why.numbered)
+    assert svg.count("marker-end") == len(why.numbered) - 1
+    assert html.count("<tr>") == 1 + len(why.numbered)
     assert dot.count(" [label=") == 1 + len(why.facts)
-    assert dot.count(" -> ") == len(why.told)
+    assert dot.count(" -> ") == len(why.numbered)
     assert svg.caption == why.question
 
 
@@ -77,12 +77,12 @@ def test_in_a_panel_the_same_table_is_narrow_and_folded_after_the_first_facts(la
     assert why._repr_html_().endswith(whole)
     first, rest = narrow.split("<details>")
     assert first.count("<tr><td ") == 2
-    assert f"<summary>{len(why.told) - 2} more</summary>" in rest
-    for each in why.told:
+    assert f"<summary>{len(why.numbered) - 2} more</summary>" in rest
+    for each in why.numbered:
         assert f'<tr><td class="kit-number">{each.number}</td>' in (first if each.number <= 2 else rest)
     assert "<th>machine</th>" in whole
     assert "machine</th>" not in narrow
-    assert "<details>" not in why.html(most=len(why.told))
+    assert "<details>" not in why.html(most=len(why.numbered))
     assert " -> " in str(lab.why("letters/0 -> totals/1"))
     assert "letters/0 → totals/1" in lab.why("letters/0 -> totals/1").html()
 
@@ -96,19 +96,19 @@ def test_a_dead_end_says_that_the_trace_does_not_tell(lab: Lab) -> None:
     aborted.run_until(record="CheckpointTriggered")
     aborted.faults.kill(0)
     left = [record for record in aborted.trace if record.kind != "SlotLost"]
-    assert "what led to it: the trace does not tell" in says(Trace(left, stages=aborted.look.stages).why(checkpoint=1))
+    assert "what led to it: the trace does not say" in says(Trace(left, stages=aborted.look.stages).why(checkpoint=1))
 
 
 def test_a_circle_is_told_as_one() -> None:
     one = Fact("one")
     why = Why("Why?", Fact("both", (one, Fact("other", (one,)))))
-    assert [(each.number, each.because_of, each.before) for each in why.told] == [
+    assert [(each.number, each.because_of, each.before) for each in why.numbered] == [
         (1, 0, 0),
         (2, 1, 0),
         (3, 1, 0),
         (4, 3, 2),
     ]
-    assert why.facts == [each.fact for each in why.told[:3]]
+    assert why.facts == [each.fact for each in why.numbered[:3]]
 
 
 def test_a_lab_its_trace_and_a_saved_one_answer_alike(lab: Lab, tmp_path: Path) -> None:
@@ -147,11 +147,11 @@ def test_a_record_is_asked_about_itself(lab: Lab) -> None:
 
 
 def test_what_is_nothing_to_ask_about_is_refused(lab: Lab) -> None:
-    with pytest.raises(WhyError, match=r"'nonsense' is nothing to ask about; there are tasks .*letters/0, letters/1"):
+    with pytest.raises(WhyError, match=r"'nonsense' names no subject: ask about a task .*letters/0, letters/1"):
         lab.why("nonsense")
-    with pytest.raises(WhyError, match="a float is nothing to ask about"):
+    with pytest.raises(WhyError, match="cannot explain a float"):
         lab.why(2.5)
-    with pytest.raises(WhyError, match="the run has no task totals/7; there are 6: "):
+    with pytest.raises(WhyError, match="the run has no task totals/7; it has 6: "):
         lab.why(task="totals/7")
 
 

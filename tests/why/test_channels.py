@@ -25,8 +25,8 @@ def test_the_barrier_that_is_missing_was_never_sent() -> None:
     assert why.question == "Why is letters/0 -> totals/1 blocked?"
     first, last = says(why)
     assert first.startswith("totals/1 took barrier 1 of letters/0 ")
-    assert "reads nothing more of it before barrier 1 of letters/1 has come; " in first
-    assert " kept back here" in first
+    assert "reads nothing more from it until barrier 1 of letters/1 has arrived; " in first
+    assert " held back here" in first
     assert last.startswith("the JobMaster's trigger to letters/1 for checkpoint 1 has been under way for ")
     taken, sent = (fact.record for fact in why.facts)
     assert taken is not None
@@ -57,7 +57,7 @@ def test_the_barrier_that_is_missing_lies_behind_buffers_that_have_arrived() -> 
     assert behind == "barrier 1 of letters/1 is in the output queue of letters/1 behind 2 buffers (2 records)"
     assert credit.startswith("letters/1 has no credit for 2 buffers (2 records) and 1 barrier to totals/1")
     assert credit.endswith(f"{there} of them in the queue of totals/1")
-    assert root.startswith("totals/1 has something to take (")
+    assert root.startswith("totals/1 has input to take (")
 
 
 def test_a_wait_goes_through_tasks_to_the_one_that_is_slow() -> None:
@@ -93,14 +93,14 @@ def test_a_channel_that_is_not_blocked_says_what_there_is_instead() -> None:
     settle_without(lab, turns_of("totals/0"))
     told = says(lab.why("letters/0 -> totals/0"))
     assert told[0] == "letters/0 -> totals/0 is not blocked"
-    assert told[-1].startswith("totals/0 has something to take (")
+    assert told[-1].startswith("totals/0 has input to take (")
 
 
 def test_channels_that_are_not_there_are_named() -> None:
     lab = running()
     with pytest.raises(WhyError, match="no channel leads from totals/0 to letters/0"):
         lab.why("totals/0 -> letters/0")
-    with pytest.raises(WhyError, match="the run has no channel 99; there are 8: "):
+    with pytest.raises(WhyError, match="the run has no channel 99; it has 8: "):
         lab.why(channel=99)
     with pytest.raises(WhyError, match=r"3 may be a checkpoint, a channel or a request: say which, .*checkpoint=3"):
         lab.why(3)

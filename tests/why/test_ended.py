@@ -20,10 +20,10 @@ def test_an_expired_checkpoint_tells_what_was_missing_when_its_time_was_up() -> 
     assert why.question == "Why was checkpoint 1 aborted?"
     told = says(why)
     assert "CHECKPOINT_EXPIRED, Checkpoint expired before completing." in told[0]
-    assert told[1].startswith("its time, ")
+    assert told[1].startswith("it timed out after ")
     assert told[2].startswith("checkpoint 1 has been pending for ")
     assert ": 5 of 6 tasks have acknowledged" in told[2]
-    assert told[3] == "totals/1 has copied its state for checkpoint 1 and has not all of it written"
+    assert told[3] == "totals/1 has copied its state for checkpoint 1 and has not written all of it"
     timer, write = why.roots
     assert timer.record is not None
     assert timer.record.kind == "TimerFired"
@@ -94,7 +94,7 @@ def test_the_time_of_a_complete_checkpoint_goes_to_its_longest_step() -> None:
     why = lab.why(checkpoint=1)
     took = next(record for record in lab.trace if record.kind == "CheckpointCompleted").data["duration_ms"]
     assert why.question == f"Why did checkpoint 1 take {duration(took)}?"
-    longest = why.answer.says.rpartition("totals/1 was waited for longest: ")[2]
+    longest = why.answer.says.rpartition("the longest wait was for totals/1: ")[2]
     assert longest.endswith(" ms went by before totals/1's state for checkpoint 1 is written")
     assert int(longest.partition(" ")[0].replace(",", "")) >= 1_000
     assert _slowest(why, "async").startswith("totals/1 wrote its part for 1")
@@ -105,7 +105,7 @@ def test_the_time_of_a_complete_checkpoint_goes_to_its_longest_step() -> None:
 
 def test_what_waits_in_a_queue_is_not_told_as_a_slow_copy() -> None:
     why = complete_with_wait_for("turn:out/1", 500).why(checkpoint=1)
-    waited = why.answer.says.rpartition("out/1 was waited for longest: ")[2]
+    waited = why.answer.says.rpartition("the longest wait was for out/1: ")[2]
     assert waited.startswith("a barrier waited in its queue for 5")
     assert not any("(async)" in told for told in says(why))
 

@@ -70,11 +70,11 @@ def test_the_answer_leads_from_the_operator_to_the_reads_that_drove_its_watermar
     assert says(answer) == [
         "'counts' in counts/0 has dropped 3 rows as late: its watermark, 8999 ms, had passed their time, "
         "by up to 8,700 ms",
-        "the watermark of counts/0 is the least of its inputs, which were in0/0 at 8999 ms",
+        "the watermark of counts/0 is the minimum of its inputs: in0/0 at 8999 ms",
         "in0/0 had read rows-0 up to position 5",
         "the last of these rows came from in0/0",
         "in0/0 had read rows-0 up to position 6",
-        "3 rows came to in0/0 behind the watermark that 'timestamps' had made, by up to 8,700 ms: "
+        "3 rows arrived at in0/0 behind the watermark of 'timestamps', by up to 8,700 ms: "
         "out_of_orderness_ms is too small by that much",
     ]
 
@@ -94,9 +94,10 @@ def test_out_of_orderness_that_is_larger_by_what_the_answer_says_keeps_all_rows(
 
 def test_of_several_inputs_each_is_told_with_its_watermark_least_first() -> None:
     told = says(why_late(ended((0, 5_000, 100), (20_000, 21_000))))
-    assert any("which were in0/0 at 4999 ms, in1/0 at " in each for each in told)
+    assert any("the minimum of its inputs: in0/0 at 4999 ms, in1/0 at " in each for each in told)
     assert "the last of these rows came from in0/0" in told
-    assert not any(each.endswith("behind the watermark that 'timestamps' had made") for each in told)
+    assert any("arrived at in0/0 behind the watermark of 'timestamps'" in each for each in told)
+    assert not any("arrived at in1/0" in each for each in told)
 
 
 def test_a_row_of_an_idle_input_is_late_without_having_been_behind() -> None:
@@ -185,8 +186,8 @@ def test_a_job_on_spark_names_the_operator_the_inputs_and_the_splits() -> None:
         told = says(why_late(job))
         metrics = job.statistics.operator_metrics.set_index(["task", "operator"])["numLateRecordsDropped"]
     assert told[0].startswith(f"'counts' in counts/0 has dropped {dropped} row")
-    assert any(each.startswith("the watermark of counts/0 is the least of its inputs") for each in told)
-    assert any("came to in0/0 behind the watermark that 'timestamps' had made" in each for each in told)
+    assert any(each.startswith("the watermark of counts/0 is the minimum of its inputs") for each in told)
+    assert any("arrived at in0/0 behind the watermark of 'timestamps'" in each for each in told)
     assert metrics["counts/0", "counts"] == dropped
     assert metrics.sum() == dropped
 
@@ -245,5 +246,5 @@ def test_of_files_read_side_by_side_the_one_out_of_order_is_named(tmp_path: Path
     lab = Lab(env)
     with pytest.warns(LabWarning):
         lab.run()
-    (behind,) = (each for each in says(why_late(lab)) if "behind the watermark that" in each)
-    assert behind.startswith(f"1 row of {tmp_path}/a.csv came to in/0 behind")
+    (behind,) = (each for each in says(why_late(lab)) if "behind the watermark of" in each)
+    assert behind.startswith(f"1 row of {tmp_path}/a.csv arrived at in/0 behind")

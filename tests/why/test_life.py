@@ -22,9 +22,9 @@ def test_a_restart_goes_back_past_what_was_not_complete() -> None:
     assert why.question == "Why did epoch 2 begin, and from what?"
     told = says(why)
     assert told[1] == "The job is now restarting: worker 1 was lost: it was killed in the lab"
-    assert told[3] == "epoch 2 was given the state of checkpoint 1, the newest one that counts"
+    assert told[3] == "epoch 2 restored checkpoint 1, the newest complete one"
     assert told[4].startswith("checkpoint 1 was complete ")
-    assert told[5] == "savepoint 2 was complete, but a savepoint is its user's: no restart goes back to it"
+    assert told[5] == "savepoint 2 was complete, but savepoints belong to the user: restarts do not restore them"
     assert told[6].startswith("checkpoint 3 was aborted after ")
     assert set(roots(why)) >= {"Worker 1 is lost with all its tasks: it was killed in the lab"}
 
@@ -33,9 +33,9 @@ def test_without_a_checkpoint_it_begins_anew() -> None:
     lab = running()
     lab.faults.kill(0)
     lab.run_until(record="StartEpoch")
-    assert "epoch 2 began without state: no checkpoint was complete" in says(lab.why(epoch=2))
-    assert says(lab.why(epoch=1)) == ["epoch 1 began", "epoch 1 began without state: no checkpoint was complete"]
-    with pytest.raises(WhyError, match="the run has no epoch 3; there are 2: 1, 2"):
+    assert "epoch 2 started without state: no checkpoint was complete" in says(lab.why(epoch=2))
+    assert says(lab.why(epoch=1)) == ["epoch 1 began", "epoch 1 started without state: no checkpoint was complete"]
+    with pytest.raises(WhyError, match="the run has no epoch 3; it has 2: 1, 2"):
         lab.why(epoch=3)
 
 
@@ -61,7 +61,7 @@ def test_the_checkpoint_of_an_earlier_driver_is_not_of_this_run() -> None:
     lab = Lab(letters(**settings), after=first, recover=True)
     lab.run_until(record="AllTasksRunning")
     told = says(lab.why("restart"))
-    assert told[1] == "epoch 1 was given the state of checkpoint 1, the newest one there was"
+    assert told[1] == "epoch 1 restored checkpoint 1"
     assert told[2] == "an earlier driver had stored it"
 
 
@@ -71,7 +71,7 @@ def test_a_restarting_job_names_what_it_waits_for_and_why_it_fell() -> None:
     why = lab.why()
     assert why.question == "Why is the job RESTARTING?"
     left, delay, killed = roots(why)
-    assert left == "the workers of epoch 1 have not all left"
+    assert left == "not all workers of epoch 1 have stopped"
     assert delay == f"the restart delay ends at {lab.look.at_ms + 9} ms, in 9 ms"
     assert killed == "Worker 1 is lost with all its tasks: it was killed in the lab"
 
@@ -79,7 +79,7 @@ def test_a_restarting_job_names_what_it_waits_for_and_why_it_fell() -> None:
 def test_a_running_job_names_the_tasks_that_do_not_run_and_the_checkpoints() -> None:
     lab = Lab(letters())
     lab.run_until(record="StartEpoch")
-    assert "totals/0 is on its way to its worker" in roots(lab.why("job"))
+    assert "totals/0 is being deployed to its worker" in roots(lab.why("job"))
     lab.run_until(record="AllTasksRunning")
     lab.trigger_checkpoint()
     settle_without(lab, beginning("carry_out:job:WriteMetadata"))

@@ -28,7 +28,7 @@ LIFE = {
     r".* has been writing its state": "writing",
     r".* captures and writes in-flight data": "capturing",
     r".* has declined": "declined",
-    r".* has given it up": "given up",
+    r".* has aborted it": "aborted",
     r".* has \d+ of \d+ barriers": "barriers",
     r".* is [A-Z]+": "gone",
     r".* has not been triggered|the trigger to ": "trigger",
@@ -57,15 +57,15 @@ def said_by_why(answer: Why) -> Said:
         return Said("gone")
     if found := re.match(r"the (acknowledgement|refusal) of .* to the JobMaster( was lost)?", says):
         return Said("declined" if found[1] == "refusal" else "lost" if found[2] else "ack")
-    if "and has not all of it written" in says:
+    if "and has not written all of it" in says:
         is_writing = any("WriteSnapshot" in each or "writes its state" in each for each in below) or any(
             fact.record is not None and fact.record.kind == "WriteSnapshot" for fact in answer.answer.because
         )
-        in_flight = " ".join(each for each in below if each.startswith("what is in flight from"))
+        in_flight = " ".join(each for each in below if each.startswith("the data in flight from"))
         return Said("writing" if is_writing else "capturing", frozenset(re.findall(TASK, in_flight)))
-    if "has given checkpoint" in says:
-        return Said("given up")
-    if found := re.search(r"(?:has (\d+) of its \d+ barriers|taken no barrier).*missing are those of (.*)$", says):
+    if "has aborted checkpoint" in says:
+        return Said("aborted")
+    if found := re.search(r"(?:has (\d+) of its \d+ barriers|taken no barrier).*those of (.*) are missing$", says):
         return Said("barriers", frozenset(re.findall(TASK, found[2])), have=int(found[1] or 0))
     return Said("trigger")
 

@@ -53,7 +53,7 @@ def test_a_write_that_is_under_way_is_named_with_its_task() -> None:
     settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
     first, task, root = says(lab.why(checkpoint=1))
     assert first.endswith(": 5 of 6 tasks have acknowledged; it expires at " + first.rpartition("at ")[2])
-    assert task == "totals/1 has copied its state for checkpoint 1 and has not all of it written"
+    assert task == "totals/1 has copied its state for checkpoint 1 and has not written all of it"
     assert root.startswith(
         "totals/1 has copied its state for checkpoint 1; the copy is being written: not answered for "
     )
@@ -77,8 +77,8 @@ def test_in_flight_data_that_still_comes_in_holds_an_acknowledgement() -> None:
     lab.trigger_checkpoint()
     settle_without(lab, beginning("deliver:TriggerTaskCheckpoint:chk-1:job:letters/1"))
     written, in_flight, root = says(lab.why(task="totals/0", checkpoint=1))
-    assert written == "totals/0 has copied its state for checkpoint 1 and has not all of it written"
-    assert in_flight == "what is in flight from letters/1 before barrier 1 still belongs to the checkpoint"
+    assert written == "totals/0 has copied its state for checkpoint 1 and has not written all of it"
+    assert in_flight == "the data in flight from letters/1 before barrier 1 still belongs to the checkpoint"
     assert root.startswith("the JobMaster's trigger to letters/1 for checkpoint 1 ")
 
 
@@ -87,11 +87,9 @@ def test_in_flight_data_that_shares_a_file_waits_for_that_of_the_others() -> Non
     lab.trigger_checkpoint()
     settle_without(lab, turns_of("totals/0"))
     written, shares, *_ = says(lab.why(task="letters/0", checkpoint=1))
-    assert written == "letters/0 has copied its state for checkpoint 1 and has not all of it written"
-    assert shares == "its in-flight data goes into one file with that of totals/0, out/0, whose is not all there"
-    assert any(
-        root.startswith("totals/0 has something to take (") for root in roots(lab.why("letters/0", checkpoint=1))
-    )
+    assert written == "letters/0 has copied its state for checkpoint 1 and has not written all of it"
+    assert shares == "its in-flight data shares a file with that of totals/0, out/0, which is not complete"
+    assert any(root.startswith("totals/0 has input to take (") for root in roots(lab.why("letters/0", checkpoint=1)))
 
 
 def test_in_flight_data_of_several_senders_is_awaited_from_each() -> None:
@@ -104,8 +102,8 @@ def test_in_flight_data_of_several_senders_is_awaited_from_each() -> None:
     settle_without(lab, beginning(*held))
     for task in ("totals/0", "totals/1"):
         written, in_flight, *causes = says(lab.why(task=task, checkpoint=2))
-        assert written == f"{task} has copied its state for checkpoint 2 and has not all of it written"
-        assert in_flight == "what is in flight from left/1, right/1 before barrier 2 still belongs to the checkpoint"
+        assert written == f"{task} has copied its state for checkpoint 2 and has not written all of it"
+        assert in_flight == "the data in flight from left/1, right/1 before barrier 2 still belongs to the checkpoint"
         assert [cause.partition(" has been")[0] for cause in causes] == [
             f"the JobMaster's trigger to {source}/1 for checkpoint 2" for source in ("left", "right")
         ]
@@ -124,7 +122,7 @@ def test_checkpoints_complete_one_after_another() -> None:
     lab.trigger_checkpoint()
     settle_without(lab, beginning("carry_out:job:WriteMetadata"))
     told = says(lab.why(checkpoint=2))
-    assert told[1] == "checkpoints complete one after another, and 1 is before it"
+    assert told[1] == "checkpoints complete in order, and checkpoint 1 is before it"
     assert told[-1].startswith("All have acknowledged: the JobMaster writes the _metadata of checkpoint 1: not ans")
 
 
@@ -133,19 +131,19 @@ def test_why_there_is_none() -> None:
     lab.run_until(record="StartEpoch")
     told = says(lab.why("no checkpoint"))
     assert told[0] == "not all tasks of epoch 1 are running yet"
-    assert "totals/1 is on its way to its worker" in told
+    assert "totals/1 is being deployed to its worker" in told
     lab.run_until(record="AllTasksRunning")
     due_ms = lab.look.at_ms - 1 + 1_000
     assert says(lab.why("no checkpoint")) == [f"the next periodic checkpoint is due at {due_ms:,} ms, in 999 ms"]
     assert roots(running().why("no checkpoint")) == [
-        "the job takes no periodic checkpoints, and nobody has asked for one"
+        "the job takes no periodic checkpoints, and none has been requested"
     ]
 
 
 def test_a_checkpoint_that_there_is_not_is_named_with_those_there_are() -> None:
     lab = running()
     lab.trigger_checkpoint(wait=True)
-    with pytest.raises(WhyError, match="the run has no checkpoint 7; there are 1: 1"):
+    with pytest.raises(WhyError, match="the run has no checkpoint 7; it has 1: 1"):
         lab.why(checkpoint=7)
 
 

@@ -15,7 +15,7 @@ def test_a_request_behind_another_checkpoint_is_queued() -> None:
     settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"), lambda lab: lab.moment().pending != ())
     second = lab.trigger_checkpoint()
     why = lab.why(request=second)
-    assert why.question == f"What became of request {second}, and why?"
+    assert why.question == f"What happened to request {second}, and why?"
     told = says(why)
     assert told[0] == f"request {second} is queued, 0 before it: 1 pending already, and at most 1 may be"
     assert told[1].startswith("checkpoint 1 has been pending for ")
@@ -65,7 +65,7 @@ def test_a_request_before_all_tasks_run_names_those_that_do_not() -> None:
     request = lab.trigger_checkpoint()
     told = says(lab.why(request=request))
     assert told[0].startswith(f"Checkpoint (request {request}) was refused: NOT_ALL_REQUIRED_TASKS_RUNNING, ")
-    assert "totals/1 is on its way to its worker" in told
+    assert "totals/1 is being deployed to its worker" in told
 
 
 def test_a_request_that_dies_with_a_worker_leads_to_the_worker() -> None:
@@ -105,7 +105,7 @@ def test_a_stop_waits_for_the_end_of_the_job() -> None:
 
 def test_a_request_that_nobody_made() -> None:
     lab = running()
-    with pytest.raises(WhyError, match="the run has no request 99; there are 0: none"):
+    with pytest.raises(WhyError, match="the run has no request 99; it has 0: none"):
         lab.why(request=99)
     with pytest.raises(WhyError, match="no request has been refused in this run"):
         lab.why("refused")
@@ -125,7 +125,7 @@ def test_a_rescale_says_what_it_waits_for() -> None:
     request = lab.rescale(3, at_once=False)
     assert "the end of the cooldown" in str(lab.why(request=request))
     again = lab.rescale(4)
-    assert "waits for a checkpoint to go on from" in str(lab.why(request=again))
+    assert "waits for a checkpoint to restart from" in str(lab.why(request=again))
     assert "another rescale was requested" in str(lab.why(request=request))
     lab.run_until(lambda lab: lab.look.answer(again) is not None)
     assert "is answered: /checkpoints" in str(lab.why(request=again))

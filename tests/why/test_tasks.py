@@ -52,7 +52,7 @@ def test_no_input_leads_to_the_source_that_sends_none() -> None:
     lab = running()
     settle_without(lab, turns_of("letters/0", "letters/1"))
     told = says(lab.why("out/0"))
-    assert told[0] == "out/0 has nothing to take"
+    assert told[0] == "out/0 has no input to take"
     assert "totals/1 has sent nothing more to out/0" in told
     assert "the source of letters/1 may be read and has not had its turn" in roots(lab.why("out/0"))
 
@@ -63,22 +63,20 @@ def test_a_source_waits_for_its_time() -> None:
         CollectSink("out"), uid="out"
     )
     lab = Lab(env)
-    lab.run_until(lambda lab: lab.why("rows/0").answer.says.startswith("the source of rows/0 reads on at "))
+    lab.run_until(lambda lab: lab.why("rows/0").answer.says.startswith("the source of rows/0 reads again at "))
     why = lab.why("rows/0")
     timer = why.answer.record
     assert timer is not None
-    assert (
-        why.answer.says
-        == f"the source of rows/0 reads on at {timer.data['due_ms']} ms, in {timer.data['due_ms'] - lab.look.at_ms} ms"
-    )
-    assert lab.enabled()[-1].key == f"wait:{timer.data['due_ms']}"
+    due_ms = timer.data["due_ms"]
+    assert why.answer.says == f"the source of rows/0 reads again at {due_ms} ms, in {due_ms - lab.look.at_ms} ms"
+    assert lab.enabled()[-1].key == f"wait:{due_ms}"
 
 
 def test_before_it_runs_it_is_on_its_way_or_reads_its_state() -> None:
     lab = Lab(letters())
     lab.run_until(record="StartEpoch")
     assert lab.why("totals/0").question == "Why is totals/0 not running?"
-    assert says(lab.why("totals/0")) == ["totals/0 is on its way to its worker"]
+    assert says(lab.why("totals/0")) == ["totals/0 is being deployed to its worker"]
     lab.run_until(record="AllTasksRunning")
     lab.trigger_checkpoint(wait=True)
     lab.faults.kill(0)

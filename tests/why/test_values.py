@@ -47,7 +47,7 @@ def test_what_a_restore_brought_is_where_it_begins() -> None:
     lab.run_until(lambda lab: _total(lab, "c") != restored)
     told = says(lab.why("totals", key="c"))
     assert told[1].startswith(f"{restored} became {_total(lab, 'c')}: ")
-    assert lab.why(key="c").told  # the lab itself has not moved
+    assert lab.why(key="c").numbered  # the lab itself has not moved
 
 
 def test_asking_leaves_the_lab_where_it_is() -> None:
@@ -88,7 +88,7 @@ def test_a_trace_tells_how_much_was_taken_and_from_where() -> None:
     assert sum(taken.values()) <= len(received)
     assert set(taken) <= {"letters/0", "letters/1"}
     assert taken
-    assert told[1] == "totals/0 began epoch 1 without state"
+    assert told[1] == "totals/0 started epoch 1 without state"
 
 
 def _read_of(record: Any) -> int:

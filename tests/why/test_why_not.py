@@ -55,7 +55,7 @@ def test_an_acknowledgement_waits_for_the_snapshot_and_a_timer_for_its_time() ->
     settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
     told = says(lab.look.why_not("deliver:AcknowledgeCheckpoint:chk-1:totals/1:job"))
     assert told[0] == "nothing is in flight from totals/1 to job"
-    assert told[1] == "totals/1 has copied its state for checkpoint 1 and has not all of it written"
+    assert told[1] == "totals/1 has copied its state for checkpoint 1 and has not written all of it"
     why = lab.look.why_not("carry_out:job:WriteMetadata:chk-1:99")
     assert roots(why)[-1].startswith("totals/1 has copied its state")
     assert says(lab.look.why_not("receive:0"))[0] == "nothing is in flight in channel 0"

@@ -76,8 +76,10 @@ def who_got_which_key(player: Player) -> Locator:
 
 
 QUESTIONS = (
-    Question("Why is a channel blocked?", why_blocked, "reads nothing more of it before barrier 3 of east/0 has come"),
-    Question("Who made a checkpoint slow?", who_made_it_slow, "accounts/1 was waited for longest"),
+    Question(
+        "Why is a channel blocked?", why_blocked, "reads nothing more from it until barrier 3 of east/0 has arrived"
+    ),
+    Question("Who made a checkpoint slow?", who_made_it_slow, "the longest wait was for accounts/1"),
     Question("What does a death lose?", what_a_death_loses, "All tasks would restart from checkpoint 3."),
     Question("Which records are in checkpoint 3?", which_records, POSITION),
     Question("Who got which key?", who_got_which_key, "it was with accounts/0 and is with accounts/1 now"),

@@ -12,7 +12,7 @@ from kit.draw.stage.scene import fit_line
 from kit.draw.svg import document
 from kit.run.durations import duration
 from kit.why.answer import Why
-from kit.why.fact import Told
+from kit.why.fact import NumberedFact
 
 LEFT, TOP, INDENT, GAP, PAD, LINE = 28.0, 56.0, 34.0, 16.0, 8.0, 15.0
 CHARACTER = 6.4
@@ -27,7 +27,7 @@ def answer_svg(answer: Why) -> Svg:
     drawn: list[str] = []
     boxes: dict[int, tuple[float, float]] = {}
     y = TOP
-    for each in answer.told:
+    for each in answer.numbered:
         x = LEFT + INDENT * each.depth
         width = LEAST_WIDTH - x - LEFT
         lines = wrap(each.says, max(20, int((width - 2 * PAD) / CHARACTER))) or [""]
@@ -54,7 +54,7 @@ def _arrow(parent_x: float, parent_y: float, x: float, y: float) -> str:
     return f'<path d="{way}" fill="none" stroke="var(--kit-quiet)" stroke-width="1.3" marker-end="url(#kit-because)"/>'
 
 
-def _box(each: Told, x: float, y: float, width: float, height: float, lines: list[str]) -> str:
+def _box(each: NumberedFact, x: float, y: float, width: float, height: float, lines: list[str]) -> str:
     fill, stroke, heavy = ("align-fill", "align", 2.2) if each.fact.is_root else ("paper", "line", 1.2)
     where = _where(each) + (f" · {each.fact.record.kind}" if each.fact.record else "")
     text = "".join(
@@ -76,7 +76,7 @@ def answer_dot(answer: Why) -> Dot:
     question = answer.question
     nodes = [Node("q", tuple(wrap(question, _DOT_WIDTH)), "question")]
     edges = []
-    for each in answer.told:
+    for each in answer.numbered:
         name, target = f"f{each.before or each.number}", f"f{each.because_of}" if each.because_of else "q"
         if not each.before:
             lines = (_where(each), *wrap(each.says, _DOT_WIDTH))
@@ -85,7 +85,7 @@ def answer_dot(answer: Why) -> Dot:
     return Graph("why", question, tuple(nodes), tuple(edges), direction="BT", rank_gap=24.0).dot()
 
 
-def _where(each: Told) -> str:
+def _where(each: NumberedFact) -> str:
     """Return the number of a fact, with the time and the machine of its record."""
     record = each.fact.record
     return f"{each.number}" + (f" · {duration(each.at_ms)} · {record.machine}" if record else "")

@@ -351,7 +351,7 @@ class Lab(Asking):
             from kit.hosts.lab.recordings.state_history import why_value
 
             of = named.get("task") if about is None else str(about)
-            return why_value(self, self._known(), named["key"], named.get("state"), of)
+            return why_value(self, self._evidence(), named["key"], named.get("state"), of)
         asked: Any = {name: value for name, value in named.items() if name != "state"}
         return super().why(about, **asked)
 

@@ -44,7 +44,7 @@ class Looked(Protocol):
     @property
     def trace(self) -> Trace: ...
 
-    def _known(self) -> Evidence: ...
+    def _evidence(self) -> Evidence: ...
 
     def _validate(self) -> None: ...
 
@@ -130,7 +130,7 @@ class Look:
         """
         from kit.hosts.lab.faults.why_not import named_action, why_not
 
-        world, known = self._lab._world, self._lab._known()
+        world, known = self._lab._world, self._lab._evidence()
         if isinstance(action, str):
             action = named_action(action, known, world)
         if not isinstance(action, Action):
