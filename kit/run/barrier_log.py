@@ -1,4 +1,4 @@
-"""The path of each barrier of a run: when it was made, sent, received and taken, what it delayed and what it overtook.
+"""The path of each barrier of a run: when it was queued, sent, received and taken, what it delayed and overtook.
 
 A trace without single buffers still gives the times, but not what a barrier overtook.
 """
@@ -27,7 +27,7 @@ class BarrierPath:
     `overtaken` are the buffers that it overtook, at its sender and at its receiver.
     """
 
-    made_ms: int | None = None
+    queued_ms: int | None = None
     sent_ms: int | None = None
     taken_ms: int | None = None
     blocks: bool = False
@@ -58,8 +58,8 @@ class BarrierLog:
             for record, moment in reading.with_moments(sorted(ahead, key=reading.position)):
                 number, checkpoint_id = record.data["channel"], record.checkpoint_id or -1
                 if number in moment.channels:
-                    past = _OVERTAKING[record.kind](moment.channels[number], checkpoint_id)
-                    self.path(checkpoint_id, number).overtaken += [item for item in past if item.kind == "buffer"]
+                    overtaken = _OVERTAKING[record.kind](moment.channels[number], checkpoint_id)
+                    self.path(checkpoint_id, number).overtaken += [item for item in overtaken if item.kind == "buffer"]
 
     def path(self, checkpoint_id: int, channel: int) -> BarrierPath:
         """Return the path of a barrier; it is empty if nothing is known."""
@@ -75,8 +75,8 @@ class BarrierLog:
         if element_kind(element).name != "barrier":
             return
         path = self.path(element["checkpoint_id"], record.data["channel"])
-        if path.made_ms is None:
-            path.made_ms = record.at_ms
+        if path.queued_ms is None:
+            path.queued_ms = record.at_ms
         if record.is_a(SendElement):
             path.sent_ms = record.at_ms
 

@@ -69,12 +69,12 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         "late_rows": _rows(data),
         "with_state": _with_state(data.get("restore")),
         "and_waits": _and_waits(data.get("awaited"), ends),
-        "overtaking": ", past what is still waiting" if data.get("priority") else "",
+        "overtaking": ", ahead of the queued data" if data.get("priority") else "",
         "goes_back": "starts again from scratch"
         if record.checkpoint_id is None
-        else f"goes back to checkpoint {checkpoint_id}",
+        else f"restores checkpoint {checkpoint_id}",
         "parallelisms": _parallelisms(data.get("parallelism")),
-        "rescale_phase": _RESCALE.get(str(data.get("phase")), "A rescale goes on"),
+        "rescale_phase": _RESCALE.get(str(data.get("phase")), "A rescale continues"),
         "rescaled": f"{_parallelisms(data.get('from'))} to {_parallelisms(data.get('to'))}",
         "moment": data.get("why") or "a change",
         "tasks_in_short": _in_short(data.get("tasks")),
@@ -94,7 +94,7 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
 _RESCALE: Mapping[str, str] = {
     "COOLDOWN": "The job may be rescaled once its cooldown is over",
     "IDLING": "No rescale is under way",
-    "STABILIZING": "A rescale waits whether more changes",
+    "STABILIZING": "A rescale waits for further changes",
     "STABILIZED": "A rescale waits for the next checkpoint",
     "TRANSITIONING": "It is time to rescale the job",
 }
@@ -119,22 +119,22 @@ def _parallelisms(parallelism: object) -> str:
 
 _TIMERS: Mapping[str, tuple[str, str]] = {
     "rescale-cooldown": ("the cooldown is over", "it may be rescaled in {wait}"),
-    "rescale-stabilization": ("slots and wishes have settled", "what changes within {wait} is waited for"),
-    "rescale-evaluation": ("a rescale waits for no checkpoint any more", "a rescale waits {wait} for a checkpoint"),
-    "rescale-max-delay": ("a rescale waits for no checkpoint any more", "a rescale waits {wait} for a checkpoint"),
-    "slot-wait": ("slots have been waited for long enough", "it waits {wait} for slots"),
-    "checkpoint-timeout-": ("the time of checkpoint {last} is over", "checkpoint {last} may take {wait} at most"),
+    "rescale-stabilization": ("slots and wanted parallelism have settled", "it waits {wait} for further changes"),
+    "rescale-evaluation": ("a rescale no longer waits for a checkpoint", "a rescale waits {wait} for a checkpoint"),
+    "rescale-max-delay": ("a rescale no longer waits for a checkpoint", "a rescale waits {wait} for a checkpoint"),
+    "slot-wait": ("the wait for slots is over", "it waits {wait} for slots"),
+    "checkpoint-timeout-": ("checkpoint {last} times out", "checkpoint {last} times out in {wait}"),
     "checkpoint-trigger": ("the next periodic checkpoint is due", "the next periodic checkpoint is due in {wait}"),
-    "restart of regions ": ("the delay before regions restart is over", "its regions begin again in {wait}"),
-    "restart": ("the delay before the restart is over", "the job begins again in {wait}"),
-    "last-checkpoint": ("the last checkpoint is tried again", "the last checkpoint is tried again in {wait}"),
-    "source": ("the source of {who} reads on", "its source reads on in {wait}"),
-    "alignment-timeout": ("{who} has waited long enough to align", "it waits {wait} at most to align its barriers"),
+    "restart of regions ": ("the delay before regions restart is over", "its regions restart in {wait}"),
+    "restart": ("the delay before the restart is over", "the job restarts in {wait}"),
+    "last-checkpoint": ("the last checkpoint is retried", "the last checkpoint is retried in {wait}"),
+    "source": ("the source of {who} reads again", "its source reads again in {wait}"),
+    "alignment-timeout": ("{who} reaches its alignment timeout", "its barriers have at most {wait} to align"),
     "output-alignment-timeout": (
-        "{who} has waited long enough to align",
-        "its barriers wait {wait} at most to be sent",
+        "{who} reaches its alignment timeout",
+        "its barriers wait at most {wait} to be sent",
     ),
-    "processing-time": ("a timer of {who}'s operators is due", "one of its operators is to be called in {wait}"),
+    "processing-time": ("a timer of {who}'s operators fires", "a timer of its operators fires in {wait}"),
 }
 """Captions of a timer that fires, and of one that is set, by the timer's name or its prefix."""
 
@@ -147,8 +147,8 @@ def _timer(name: str, who: str, record: TraceRecord) -> dict[str, str]:
     """Return the captions of a timer that fires and of one that is set."""
     known = next((each for each in (name, name.rstrip("0123456789")) if each in _TIMERS), None)
     fires, is_for = ("{who}'s timer {name} fires", "{name}, in {wait}") if known is None else _TIMERS[known]
-    told = {"name": name, "who": who, "wait": _due_in(record), "last": name.rpartition("-")[2]}
-    return {"timer_fires": fires.format_map(told), "timer_is_for": is_for.format_map(told)}
+    values = {"name": name, "who": who, "wait": _due_in(record), "last": name.rpartition("-")[2]}
+    return {"timer_fires": fires.format_map(values), "timer_is_for": is_for.format_map(values)}
 
 
 def _who(record: TraceRecord) -> str:

@@ -24,7 +24,7 @@ SHARE = 0.1
 DOING = {
     TRIGGER: "went by before it was triggered",
     EITHER: "went by before it began",
-    BARRIER: "went by before the first barrier was there",
+    BARRIER: "went by before the first barrier arrived",
     "alignment": "it waited for the other barriers",
     "sync": "it copied its state",
     "async": "it wrote the copy",
@@ -49,19 +49,19 @@ def what_crossed(known: CheckpointMoment, crossed: Crossed, copied: Container[st
     `copied` are the tasks that copied their state; `is_detailed` says whether the run records buffers.
     """
     what = f"{'Savepoint' if known.savepoint else 'Checkpoint'} {known.checkpoint_id}"
-    there = [task for task in known.expected if task in copied]
-    if not there:
+    copied_tasks = [task for task in known.expected if task in copied]
+    if not copied_tasks:
         return f"{what}: no task has copied its state for it yet"
-    if len(there) < len(known.expected):
+    if len(copied_tasks) < len(known.expected):
         so_far = "had copied their state when it ended" if known.status == ABORTED else "have copied their state"
-        return f"{what}: {len(there)} of {len(known.expected)} tasks {so_far}"
+        return f"{what}: {len(copied_tasks)} of {len(known.expected)} tasks {so_far}"
     if crossed.buffers_against:
-        told = _counted(crossed.buffers_against, crossed.records_against)
-        return f"{what}: {told} crossed its cut backwards; a restore would repeat them"
+        amount = _counted(crossed.buffers_against, crossed.records_against)
+        return f"{what}: {amount} crossed its cut backwards; a restore would repeat them"
     if crossed.buffers_in_flight:
         kept = "it was aborted, and keeps nothing" if known.status == ABORTED else "it keeps them"
-        told = _counted(crossed.buffers_in_flight, crossed.records_in_flight)
-        return f"{what}: {told} crossed its cut in flight; {kept}"
+        amount = _counted(crossed.buffers_in_flight, crossed.records_in_flight)
+        return f"{what}: {amount} crossed its cut in flight; {kept}"
     if is_detailed:
         return f"{what}: nothing crosses its cut, so the tasks' states alone are consistent"
     return f"{what}: its cut through the tasks, and the barriers that drew it"
@@ -138,7 +138,7 @@ def slow_phases(found: Journeys, known: CheckpointMoment) -> dict[tuple[str, str
     slow: dict[tuple[str, str], tuple[float, float]] = {}
     for phase in PHASES:
         lengths = {task: float(span.end_ms - span.start_ms) for task, span in spans if span.phase == phase}
-        slow |= {(task, phase): told for task, told in outliers(lengths).items() if told[0] >= least}
+        slow |= {(task, phase): times for task, times in outliers(lengths).items() if times[0] >= least}
     return slow
 
 

@@ -29,13 +29,13 @@ ELEMENTS: dict[str, ElementKind] = {
         elements.Buffer: ElementKind("buffer", "{rows}"),
         elements.RecordFragment: ElementKind("buffer", "part of a record"),
         elements.CheckpointBarrier: ElementKind("barrier", "barrier {cp}"),
-        elements.CancelCheckpointMarker: ElementKind("cancel", "word that checkpoint {cp} was cancelled"),
+        elements.CancelCheckpointMarker: ElementKind("cancel", "the cancel marker of checkpoint {cp}"),
         elements.Watermark: ElementKind("watermark", "a watermark", "w"),
-        elements.WatermarkStatus: ElementKind("status", "its idleness", "z"),
+        elements.WatermarkStatus: ElementKind("status", "its idle status", "z"),
         elements.EndOfData: ElementKind("end", "the end of data", "▪"),
         elements.EndOfPartition: ElementKind("last", "the end of the stream", "■"),
-        elements.SubtaskConnectionDescriptor: ElementKind("from", "word where the next buffer was in flight", "↪"),
-        elements.EndOfChannelState: ElementKind("recovered", "the end of what was in flight", "◂"),
+        elements.SubtaskConnectionDescriptor: ElementKind("from", "the origin of the next buffer", "↪"),
+        elements.EndOfChannelState: ElementKind("recovered", "the end of recovered data", "◂"),
     }.items()
 }
 """The kinds, by the name of the element's type."""

@@ -20,7 +20,7 @@ from kit.core.trace.trace import TraceRecord
 from kit.run.captions import caption_of
 from kit.run.checkpoint_path import Path, PathStep
 from kit.run.kinds import kind_of
-from kit.run.moments import meanings
+from kit.run.moments import job_changes
 from kit.run.moments.job_state import (
     PENDING,
     ChannelMoment,
@@ -66,9 +66,9 @@ class Cut:
 
 @dataclass(slots=True)
 class Journey:
-    """One element's way from the task that made it to the one that took it.
+    """One element's way from its sender to its receiver.
 
-    `made` is when it entered the sender's queue, `sent` when it left that queue, `received` when it reached the
+    `queued` is when it entered the sender's queue, `sent` when it left that queue, `received` when it reached the
     receiver's queue, and `taken` when the receiver took it. Each is None for what has not happened.
     """
 
@@ -80,7 +80,7 @@ class Journey:
     sender: str = ""
     receiver: str = ""
     unaligned: bool = False
-    made: Instant | None = None
+    queued: Instant | None = None
     sent: Instant | None = None
     received: Instant | None = None
     taken: Instant | None = None
@@ -97,12 +97,12 @@ class Journey:
 
         Return None if the cut is of another epoch, or if one of the element's two tasks has no cut.
         """
-        if cut is None or cut.epoch != self.epoch or self.made is None:
+        if cut is None or cut.epoch != self.epoch or self.queued is None:
             return None
         sender, receiver = cut.instants.get(self.sender), cut.instants.get(self.receiver)
         if sender is None or receiver is None:
             return None
-        sent_before, taken_before = self.made < sender, self.taken is not None and self.taken < receiver
+        sent_before, taken_before = self.queued < sender, self.taken is not None and self.taken < receiver
         if sent_before:
             return Crossing.BEFORE if taken_before else Crossing.IN_FLIGHT
         return Crossing.AGAINST if taken_before else Crossing.AFTER
@@ -163,7 +163,7 @@ class Journeys:
     ends: dict[int, Mapping[int, tuple[str, str]]] = field(default_factory=dict)
     """The sender and the receiver of each epoch's channels, if its shape is known."""
     times: list[int] = field(default_factory=list)
-    """When each record was made, in ms, in the order of the run."""
+    """The time of each record in ms, in the order of the run."""
     last: Moment = field(default_factory=Moment)
     reading: Reading = field(default_factory=Reading, repr=False)
     """The reading of the run in which the journeys were found."""
@@ -175,7 +175,7 @@ class Journeys:
     def to_pandas(self, checkpoint: int | None = None) -> pd.DataFrame:
         """Return one row per element.
 
-        Columns: epoch, channel, sender, receiver, kind, rows, checkpoint_id (of a barrier), made_ms, sent_ms,
+        Columns: epoch, channel, sender, receiver, kind, rows, checkpoint_id (of a barrier), queued_ms, sent_ms,
         received_ms, taken_ms (Int64). Given a checkpoint, `crossing` is BEFORE, IN_FLIGHT, AFTER or AGAINST its cut, or
         "" if one of the two tasks has no cut.
         """
@@ -185,12 +185,12 @@ class Journeys:
         rows = []
         for each in self.elements:
             crossing = each.crossing(cut)
-            times = (each.made, each.sent, each.received, each.taken)
+            times = (each.queued, each.sent, each.received, each.taken)
             ends = (each.epoch, each.channel, each.sender, each.receiver)
             what = (each.kind, each.rows, each.checkpoint_id)
             when = (None if instant is None else instant.at_ms for instant in times)
             rows.append((*ends, *what, *when, "" if crossing is None else crossing.name))
-        times_of = ["made_ms", "sent_ms", "received_ms", "taken_ms"]
+        times_of = ["queued_ms", "sent_ms", "received_ms", "taken_ms"]
         columns = ["epoch", "channel", "sender", "receiver", "kind", "rows", "checkpoint_id", *times_of, "crossing"]
         frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("checkpoint_id", *times_of), "Int64"))
         return frame.drop(columns=[] if checkpoint is not None else ["crossing"])
@@ -274,11 +274,11 @@ class Follower:
             return
         if side.path is not None and checkpoint_id is not None:
             self._path(side.path, checkpoint_id, record, now)
-        if side.means is meanings.slot_lost:
+        if side.change is job_changes.slot_lost:
             found.losses += [(name, now) for name, task in moment.tasks.items() if task.lost]
-        elif side.means is meanings.epoch_ended:
+        elif side.change is job_changes.epoch_ended:
             self._lose(now)
-        elif side.means is meanings.tasks_stopped:
+        elif side.change is job_changes.tasks_stopped:
             self._lose(now, set(record.data["tasks"]))
         if record.role == "fault" or kind.mark in ("failure", "restore"):
             what = "fault" if record.role == "fault" else kind.mark
@@ -322,8 +322,8 @@ class Follower:
     def _journey(self, number: int, channel: ChannelMoment, item: Item, now: Instant) -> Journey:
         journey = self._here.get((number, item.serial))
         if journey is None:
-            sender, receiver = self._ends.get(number, (channel.sender, channel.receiver))
-            journey = Journey(self._epoch, number, item.kind, item.rows, item.checkpoint_id, sender, receiver, made=now)
+            ends = self._ends.get(number, (channel.sender, channel.receiver))
+            journey = Journey(self._epoch, number, item.kind, item.rows, item.checkpoint_id, *ends, queued=now)
             self._here[number, item.serial] = journey
             self.found.elements.append(journey)
         return journey
@@ -375,6 +375,6 @@ def _places(channel: ChannelMoment | None) -> _Places:
 
 
 def _new(before: tuple[Item, ...], after: tuple[Item, ...]) -> Iterator[Item]:
-    """Return the items that were not there before."""
+    """Return the items that were added."""
     known = {item.serial for item in before}
     return (item for item in after if item.serial not in known)

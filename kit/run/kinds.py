@@ -24,10 +24,10 @@ from kit.core.protocol import commands, events, messages, notes
 from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.trace import TraceRecord
 from kit.run.checkpoint_path import Path, PathStep
-from kit.run.moments import channel_meanings as channels
-from kit.run.moments import meanings
+from kit.run.moments import channel_changes as channels
+from kit.run.moments import job_changes as changes
+from kit.run.moments.job_changes import Change
 from kit.run.moments.job_state import ABORTED, ALIGNING, SENT, WRITING
-from kit.run.moments.meanings import Meaning
 
 BULK, PLUMBING, DETAIL, MAIN, MILESTONE = range(5)
 """How much a record matters, from a task moving a buffer to the completion of a checkpoint."""
@@ -46,7 +46,7 @@ class Side:
     """
 
     caption: str
-    means: Meaning | None = None
+    change: Change | None = None
     path: PathStep | None = None
 
 
@@ -87,33 +87,33 @@ def _of_task_state(record: TraceRecord) -> int:
 
 
 def _event(
-    word: type[ProtocolMessage],
+    message: type[ProtocolMessage],
     level: _Level,
     caption: str,
     *,
-    means: Meaning | None = None,
+    change: Change | None = None,
     path: PathStep | None = None,
     mark: str = "",
 ) -> Kind:
-    return Kind(word.__name__, level, event=Side(caption, means, path), mark=mark)
+    return Kind(message.__name__, level, event=Side(caption, change, path), mark=mark)
 
 
 def _command(
-    word: type[ProtocolMessage],
+    message: type[ProtocolMessage],
     level: _Level,
     caption: str,
     *,
-    means: Meaning | None = None,
+    change: Change | None = None,
     path: PathStep | None = None,
     mark: str = "",
     span: str = "",
 ) -> Kind:
     """Return the entry of a command, or of a note, which a trace records like one."""
-    return Kind(word.__name__, level, command=Side(caption, means, path), mark=mark, span=span)
+    return Kind(message.__name__, level, command=Side(caption, change, path), mark=mark, span=span)
 
 
-def _message(word: type[ProtocolMessage], level: _Level, *, command: Side, event: Side, mail: str = "") -> Kind:
-    return Kind(word.__name__, level, command, event, mail=mail)
+def _message(message: type[ProtocolMessage], level: _Level, *, command: Side, event: Side, mail: str = "") -> Kind:
+    return Kind(message.__name__, level, command, event, mail=mail)
 
 
 _EVENTS = (
@@ -131,24 +131,24 @@ _EVENTS = (
         events.SlotLost,
         MILESTONE,
         "Worker {slot} is lost with all its tasks: {error}",
-        means=meanings.slot_lost,
+        change=changes.slot_lost,
         mark="failure",
     ),
     _event(events.ClusterStopped, MILESTONE, "No workers can run any more: {error}", mark="failure"),
     _event(events.SlotsChanged, MILESTONE, "{slots} slots are available now", mark="failure"),
     _event(events.OperatorEventLost, PLUMBING, "A message of an operator coordinator to {task} is lost"),
-    _event(events.EpochEnded, PLUMBING, "The last worker of epoch {epoch} has left", means=meanings.epoch_ended),
+    _event(events.EpochEnded, PLUMBING, "The last worker of epoch {epoch} has stopped", change=changes.epoch_ended),
     _event(
-        events.TasksStopped, PLUMBING, "{tasks_in_short} have stopped; all others run", means=meanings.tasks_stopped
+        events.TasksStopped, PLUMBING, "{tasks_in_short} have stopped; all others run", change=changes.tasks_stopped
     ),
-    _event(events.SubtasksRedeployed, PLUMBING, "{who} has {tasks_in_short} again"),
+    _event(events.SubtasksRedeployed, PLUMBING, "{who} learns that {tasks_in_short} are deployed again"),
     _event(events.CheckpointIdAllocated, PLUMBING, "The new checkpoint has id {cp}"),
     _event(events.CheckpointIdFailed, DETAIL, "No id can be allocated for the next checkpoint: {error}"),
     _event(
         events.LocationInitialized,
         PLUMBING,
         "The directory of checkpoint {cp} exists",
-        means=meanings.step("asking hooks and operator coordinators"),
+        change=changes.step("asking hooks and operator coordinators"),
     ),
     _event(events.LocationFailed, DETAIL, "The directory of checkpoint {cp} cannot be created: {error}"),
     _event(
@@ -165,10 +165,10 @@ _EVENTS = (
     _event(events.StateDiscarded, PLUMBING, "{files} are deleted"),
     _event(events.JobResultStored, PLUMBING, "The result of the job is in the store"),
     _event(events.ParallelismStored, PLUMBING, "The wanted parallelism of the job is in the store"),
-    _event(events.RequestCheckpoint, MAIN, "The user asks for a checkpoint"),
-    _event(events.RequestSavepoint, MAIN, "The user asks for a savepoint"),
-    _event(events.RequestStop, MAIN, "The user asks to stop the job with a savepoint"),
-    _event(events.RequestRescale, MAIN, "The user asks for another parallelism: {parallelisms}"),
+    _event(events.RequestCheckpoint, MAIN, "The user requests a checkpoint"),
+    _event(events.RequestSavepoint, MAIN, "The user requests a savepoint"),
+    _event(events.RequestStop, MAIN, "The user requests to stop the job with a savepoint"),
+    _event(events.RequestRescale, MAIN, "The user requests another parallelism: {parallelisms}"),
     _event(events.RequestCancel, MAIN, "The user cancels the job"),
     _event(events.StateRead, PLUMBING, "{who} has read its state"),
     _event(events.StateReadFailed, DETAIL, "{who} could not read its state: {error}"),
@@ -176,9 +176,9 @@ _EVENTS = (
         events.ElementReceived,
         _of_element,
         "{element} reaches {who} from {source}",
-        means=channels.receive,
+        change=channels.receive,
     ),
-    _event(events.CreditReceived, BULK, "{who} may send more to {to}"),
+    _event(events.CreditReceived, BULK, "{who} receives a credit from {to}"),
     _event(events.ProcessInput, BULK, "{who} processes its input"),
     _event(events.SplitRead, BULK, "{who} has read {rows} from its source"),
     _event(events.RowsAvailable, BULK, "The source of {who} has rows available"),
@@ -187,7 +187,7 @@ _EVENTS = (
         events.SnapshotWritten,
         MAIN,
         "{who}'s state for checkpoint {cp} is written",
-        means=meanings.written,
+        change=changes.written,
         path=Path.written,
     ),
     _event(events.SnapshotFailed, MAIN, "{who}'s part of checkpoint {cp} could not be written: {error}"),
@@ -195,7 +195,7 @@ _EVENTS = (
         events.EffectsCommitted,
         MAIN,
         "{who} has published its output up to checkpoint {cp}",
-        means=meanings.published,
+        change=changes.published,
     ),
     _event(events.RowsNotWritten, DETAIL, "{who} could not write its output: {error}"),
     _event(events.EffectsFailed, DETAIL, "{who} could not publish its output: {error}"),
@@ -216,12 +216,12 @@ _COMMANDS = (
     _command(
         commands.DiscardLaterOutput,
         PLUMBING,
-        "{who} asks for the deletion of all output published after checkpoint {cp}",
+        "{who} requests the deletion of all output published after checkpoint {cp}",
     ),
     _command(commands.RecoverCheckpoints, PLUMBING, "{who} opens the store of completed checkpoints"),
-    _command(commands.RemoveOrphans, PLUMBING, "{who} asks for the deletion of files that earlier runs left behind"),
+    _command(commands.RemoveOrphans, PLUMBING, "{who} requests the deletion of files that earlier runs left behind"),
     _command(
-        commands.StartEpoch, MILESTONE, "Epoch {epoch} begins: every task is deployed", means=meanings.start_epoch
+        commands.StartEpoch, MILESTONE, "Epoch {epoch} begins: every task is deployed", change=changes.start_epoch
     ),
     _command(commands.StopEpoch, PLUMBING, "{who} stops all workers of epoch {epoch}"),
     _command(commands.StopTasks, PLUMBING, "{who} stops {tasks_in_short}"),
@@ -229,7 +229,7 @@ _COMMANDS = (
         commands.StartTasks,
         MILESTONE,
         "{started} are deployed again, and all others keep running",
-        means=meanings.start_tasks,
+        change=changes.start_tasks,
     ),
     _command(commands.AllocateCheckpointId, PLUMBING, "{who} asks for the id of the next checkpoint"),
     _command(commands.SetCheckpointIdCounter, PLUMBING, "The next checkpoint will have id {next_id}"),
@@ -237,7 +237,7 @@ _COMMANDS = (
         commands.InitializeLocation,
         PLUMBING,
         "{who} asks for the directory of checkpoint {cp}",
-        means=meanings.step("making its directory"),
+        change=changes.step("creating its directory"),
     ),
     _command(
         commands.ScheduleCoordinatorCheckpoint,
@@ -251,27 +251,27 @@ _COMMANDS = (
     _command(
         commands.WriteMetadata,
         MAIN,
-        "All have acknowledged: {who} writes the _metadata of checkpoint {cp}",
-        means=meanings.step("all acknowledged: writing _metadata"),
+        "All tasks have acknowledged: {who} writes the _metadata of checkpoint {cp}",
+        change=changes.step("all acknowledged: writing _metadata"),
     ),
     _command(
         commands.StoreCheckpoint,
         PLUMBING,
         "{who} adds checkpoint {cp} to the store of completed checkpoints",
-        means=meanings.step("_metadata is written: adding it to the store"),
+        change=changes.step("_metadata is written: adding it to the store"),
     ),
     _command(commands.RemoveStored, PLUMBING, "{who} removes checkpoint {cp} from the store"),
     _command(commands.StoreJobResult, PLUMBING, "{who} stores the result of the job: {now}"),
     _command(commands.StoreParallelism, PLUMBING, "{who} stores the parallelism that the user wants: {parallelisms}"),
-    _command(commands.DiscardState, PLUMBING, "{who} asks for the deletion of {files}"),
+    _command(commands.DiscardState, PLUMBING, "{who} requests the deletion of {files}"),
     _command(commands.CompleteRequest, PLUMBING, "The user's request is answered: {answer}"),
-    _command(commands.JobStatusChanged, MILESTONE, "The job is now {now}{because_error}", means=meanings.job_status),
-    _command(commands.SendElement, _of_element, "{who} sends {element} to {to}{overtaking}", means=channels.send),
+    _command(commands.JobStatusChanged, MILESTONE, "The job is now {now}{because_error}", change=changes.job_status),
+    _command(commands.SendElement, _of_element, "{who} sends {element} to {to}{overtaking}", change=channels.send),
     _command(
-        commands.ElementQueued, BULK, "{who} keeps {element} for {to}, which has no room yet", means=channels.queue
+        commands.ElementQueued, BULK, "{who} queues {element} for {to}, which has no credit left", change=channels.queue
     ),
-    _command(commands.ElementTaken, BULK, "{who} takes an event from {source}", means=channels.taken),
-    _command(commands.GrantCredit, BULK, "{who} has room again for {source}", means=channels.credit),
+    _command(commands.ElementTaken, BULK, "{who} takes an event from {source}", change=channels.taken),
+    _command(commands.GrantCredit, BULK, "{who} grants {source} a credit", change=channels.credit),
     _command(commands.ReadState, PLUMBING, "{who} reads its state from the checkpoint's files"),
     _command(commands.ReadSplit, BULK, "{who} reads its source from row {position}"),
     _command(commands.AwaitRows, BULK, "{who} waits until its source has rows"),
@@ -279,14 +279,14 @@ _COMMANDS = (
         commands.WriteSnapshot,
         MAIN,
         "{who} has copied its state for checkpoint {cp}; the copy is being written",
-        means=meanings.own_phase(WRITING),
+        change=changes.own_phase(WRITING),
         path=Path.copied,
     ),
     _command(
         commands.CancelSnapshot,
         DETAIL,
         "{who} stops writing its part of checkpoint {cp}",
-        means=meanings.own_phase(ABORTED),
+        change=changes.own_phase(ABORTED),
     ),
     _command(commands.DiscardSnapshot, PLUMBING, "{who} deletes its files of a checkpoint that was aborted"),
     _command(commands.PruneLocalState, PLUMBING, "{who} deletes local copies of state that no restore needs"),
@@ -307,17 +307,17 @@ _MESSAGES = (
     _message(
         messages.DeployTask,
         DETAIL,
-        command=Side("{task} is deployed {with_state}", means=meanings.deploy),
+        command=Side("{task} is deployed {with_state}", change=changes.deploy),
         event=Side("{who} starts at its worker {with_state}"),
         mail="deploy",
     ),
     _message(
         messages.TriggerTaskCheckpoint,
         MAIN,
-        command=Side("{who} triggers checkpoint {cp} at {task}", means=meanings.triggered),
+        command=Side("{who} triggers checkpoint {cp} at {task}", change=changes.triggered),
         event=Side(
             "{who} begins checkpoint {cp}: a source waits for no barrier",
-            means=meanings.own_phase(ALIGNING),
+            change=changes.own_phase(ALIGNING),
             path=Path.reached,
         ),
         mail="begin",
@@ -333,7 +333,7 @@ _MESSAGES = (
         messages.NotifyCheckpointAborted,
         DETAIL,
         command=Side("{who} notifies {task} that checkpoint {cp} is aborted"),
-        event=Side("{who} is notified that checkpoint {cp} is aborted", means=meanings.notified_of_abort),
+        event=Side("{who} is notified that checkpoint {cp} is aborted", change=changes.notified_of_abort),
         mail="aborted",
     ),
     _message(
@@ -346,27 +346,27 @@ _MESSAGES = (
         messages.CancelTask,
         MAIN,
         command=Side("{who} cancels {task}"),
-        event=Side("{who} is cancelled", means=meanings.task_gone),
+        event=Side("{who} is cancelled", change=changes.task_gone),
         mail="leave",
     ),
     _message(
         messages.TaskStateChanged,
         _of_task_state,
-        command=Side("{who} reports that it is {now}{because_error}", means=meanings.task_state),
-        event=Side("{who} learns that {task} is {now}{because_error}", means=meanings.task_state_heard),
+        command=Side("{who} reports that it is {now}{because_error}", change=changes.task_state),
+        event=Side("{who} learns that {task} is {now}{because_error}", change=changes.task_state_heard),
         mail="state",
     ),
     _message(
         messages.AcknowledgeCheckpoint,
         MAIN,
-        command=Side("{who} acknowledges checkpoint {cp}", means=meanings.own_phase(SENT), path=Path.sent),
+        command=Side("{who} acknowledges checkpoint {cp}", change=changes.own_phase(SENT), path=Path.sent),
         event=Side("{who} receives {task}'s acknowledgement of checkpoint {cp}"),
         mail="ack",
     ),
     _message(
         messages.DeclineCheckpoint,
         MAIN,
-        command=Side("{who} declines checkpoint {cp}: {why}", means=meanings.declined, path=Path.declined),
+        command=Side("{who} declines checkpoint {cp}: {why}", change=changes.declined, path=Path.declined),
         event=Side("{who} learns that {task} declined checkpoint {cp}: {why}"),
         mail="decline",
     ),
@@ -416,7 +416,7 @@ _NOTES = (
         notes.StateAssigned,
         MILESTONE,
         "{who} has assigned the state of checkpoint {cp} to {restored_tasks}",
-        means=meanings.state_assigned,
+        change=changes.state_assigned,
         mark="restore",
     ),
     _command(notes.AllTasksRunning, MAIN, "All tasks of epoch {epoch} are running", span="ends"),
@@ -424,7 +424,7 @@ _NOTES = (
         notes.RegionsFailed,
         MILESTONE,
         "{regions_said} restarts, and {running} tasks keep running: {error}",
-        means=meanings.regions_failed,
+        change=changes.regions_failed,
         mark="failure",
     ),
     _command(notes.RescalePhaseChanged, MAIN, "{rescale_phase}: {moment}"),
@@ -444,7 +444,7 @@ _NOTES = (
     _command(notes.PeriodicTriggerScheduled, BULK, "The next periodic checkpoint is due in {due_in}"),
     _command(notes.RequestQueued, DETAIL, "{request} is queued"),
     _command(notes.RequestRefused, MILESTONE, "{request} is refused: {detail_or_reason}"),
-    _command(notes.TriggeringStarted, PLUMBING, "{who} begins a checkpoint", means=meanings.planned),
+    _command(notes.TriggeringStarted, PLUMBING, "{who} begins a checkpoint", change=changes.planned),
     _command(notes.TriggeringFailed, MILESTONE, "A checkpoint could not be triggered: {detail_or_reason}"),
     _command(notes.CoordinatorAcknowledged, PLUMBING, "An operator coordinator has acknowledged checkpoint {cp}"),
     _command(
@@ -468,20 +468,20 @@ _NOTES = (
         notes.CheckpointPending,
         PLUMBING,
         "{kind_of} {cp} is pending: every task must acknowledge it",
-        means=meanings.pending,
+        change=changes.pending,
     ),
     _command(
         notes.CheckpointPlannedAgain,
         PLUMBING,
         "Tasks have finished meanwhile: {who} continues checkpoint {cp} without them",
-        means=meanings.planned_again,
+        change=changes.planned_again,
     ),
     _command(notes.CheckpointTriggered, MILESTONE, "Checkpoint {cp} is triggered: {sources} begin", mark="checkpoint"),
     _command(
         notes.TaskAcknowledged,
         PLUMBING,
         "{task} has acknowledged checkpoint {cp}",
-        means=meanings.acknowledged,
+        change=changes.acknowledged,
         path=Path.acknowledged,
     ),
     _command(
@@ -491,20 +491,22 @@ _NOTES = (
     _command(notes.MetricsIgnored, PLUMBING, "The metrics of {task} for checkpoint {cp} are ignored: {result}"),
     _command(notes.CheckpointFinalizing, PLUMBING, "Checkpoint {cp} has all acknowledgements"),
     _command(
-        notes.CheckpointCompleted, MILESTONE, "{kind_of} {cp} is complete", means=meanings.completed, mark="checkpoint"
+        notes.CheckpointCompleted,
+        MILESTONE,
+        "{kind_of} {cp} is complete",
+        change=changes.completed,
+        mark="checkpoint",
     ),
     _command(
         notes.CheckpointAborted,
         MILESTONE,
         "Checkpoint {cp} is aborted: {detail_or_reason}",
-        means=meanings.aborted,
+        change=changes.aborted,
         mark="checkpoint",
     ),
     _command(notes.CheckpointSubsumed, DETAIL, "Checkpoint {cp} is subsumed by a newer one"),
     _command(notes.CheckpointDiscarded, PLUMBING, "Checkpoint {cp} is deleted"),
-    _command(
-        notes.CheckpointRestored, MILESTONE, "The job goes back to checkpoint {cp}", span="begins", mark="restore"
-    ),
+    _command(notes.CheckpointRestored, MILESTONE, "The job restores checkpoint {cp}", span="begins", mark="restore"),
     _command(
         notes.BarrierAnnounced,
         DETAIL,
@@ -515,24 +517,24 @@ _NOTES = (
         notes.BarrierPrioritized,
         MAIN,
         "{who} takes barrier {cp} from {source} before the data ahead of it",
-        means=channels.barrier_prioritized,
+        change=channels.barrier_prioritized,
     ),
     _command(
         notes.BarrierAligned,
         MAIN,
         "{who} takes barrier {cp} from {source}{and_waits}",
-        means=channels.barrier_aligned,
+        change=channels.barrier_aligned,
         path=Path.reached,
     ),
     _command(
         notes.BarrierCounted,
         MAIN,
         "{who} counts barrier {cp} from {source} and continues to read that channel",
-        means=channels.barrier_counted,
+        change=channels.barrier_counted,
         path=Path.reached,
     ),
     _command(
-        notes.EndCounted, DETAIL, "{who} counts the end of {source} as its barrier {cp}", means=channels.end_counted
+        notes.EndCounted, DETAIL, "{who} counts the end of {source} as its barrier {cp}", change=channels.end_counted
     ),
     _command(
         notes.AlignmentTimedOut, MAIN, "{who} has reached the alignment timeout: barrier {cp} overtakes from now on"
@@ -547,14 +549,14 @@ _NOTES = (
         notes.BarrierIgnored,
         PLUMBING,
         "{who} ignores barrier {cp} from {source}: this checkpoint has ended for it",
-        means=channels.barrier_ignored,
+        change=channels.barrier_ignored,
     ),
 )
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_EVENTS, *_COMMANDS, *_MESSAGES, *_WITHIN_A_SLOT, *_NOTES)}
 """The kinds, by the name of the message, event, command or note."""
 
-FAULT = Kind("", MAIN, fault=Side("In the lab: {text}", meanings.fault))
+FAULT = Kind("", MAIN, fault=Side("In the lab: {text}", changes.fault))
 """The presentation of every fault: its sentence comes from the lab's table of faults and is in the record."""
 OTHER = Kind("", DETAIL)
 """The presentation of a kind without an entry, which may come from a newer or older trace."""

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from kit.core.trace.trace import Kind, Trace, TraceRecord, kind_name, led_by
-from kit.run.moments.job_state import MAPPINGS, Moment, Running, changed, put_in_place, taken
+from kit.run.moments.job_state import MAPPINGS, Moment, Running, changed, collect_changed, set_field
 from kit.run.moments.moment import fold
 from kit.run.run import run_of
 from kit.run.stage import Stage
@@ -79,7 +79,7 @@ class Reading:
     def follow(self, thing: Any) -> Reading:
         """Read what is new in a run (a Lab, a SparkJob, a Trace or records), and return this reading.
 
-        If the run has taken another course, return another reading instead: this one stays as it is.
+        If the run has taken another course, return another reading instead; this one stays unchanged.
         """
         run = run_of(thing)
         trace = run.trace
@@ -164,7 +164,9 @@ class Reading:
         running = self.running_at(n)
         if running is self._front:
             for name in MAPPINGS:
-                taken(getattr(running, name))  # so that the changes do not pile up while no film takes them
+                collect_changed(
+                    getattr(running, name)
+                )  # so that the changes do not pile up while no film collects them
         moment = running.now()
         moment = changed(moment, cause=None if moment.record is None else self.find(moment.record.cause))
         if n == last:
@@ -197,7 +199,7 @@ class Reading:
                 if running.n >= self._next_mark:
                     self._marks.append(running.now())
         except BaseException:  # an interrupt may have left a record half folded
-            put_in_place(running, "n", -1)
+            set_field(running, "n", -1)
             self._front = Running.watched(self._mark_within(n))
             raise
 

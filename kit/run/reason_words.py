@@ -1,4 +1,4 @@
-"""Why a checkpoint ended without completing, in words."""
+"""The reasons why a checkpoint ended without completing, in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ENDED_BECAUSE = {
     "CHECKPOINT_EXPIRED": "it took longer than its timeout",
     "CHECKPOINT_SUBSUMED": "a later one is complete",
     "FINALIZE_CHECKPOINT_FAILURE": "its metadata could not be written",
-    "IO_EXCEPTION": "its directory could not be made",
+    "IO_EXCEPTION": "its directory could not be created",
     "JOB_FAILOVER_REGION": "the job was restarted",
 }
 """Why a checkpoint ended without completing, by the name of the reason."""
@@ -21,5 +21,5 @@ def ended_because(reason: str) -> str:
 
 
 def ended_in_short(reason: str) -> str:
-    """Return a reason as a label: its name in lower case, but not that of a restart, which nobody guesses."""
+    """Return a reason as a label: its name in lower case, except for a restart, whose name says too little."""
     return "job restarted" if reason == "JOB_FAILOVER_REGION" else reason.replace("_", " ").lower()

@@ -58,9 +58,9 @@ def redistribution(run: Any) -> pd.DataFrame:
 
     rows = []
     for restore in restores_of(run):
-        for given in restore.assignments:
-            first, last = given.get("key_groups") or (None, None)
-            head = [restore.epoch, restore.checkpoint_id, given["operator"], given["task"], given["kind"]]
-            rows.append([*head, list(given["from"]), first, last, given.get("entries"), given.get("bytes")])
+        for row in restore.assignments:
+            first, last = row.get("key_groups") or (None, None)
+            head = [restore.epoch, restore.checkpoint_id, row["operator"], row["task"], row["kind"]]
+            rows.append([*head, list(row["from"]), first, last, row.get("entries"), row.get("bytes")])
     frame = pd.DataFrame(rows, columns=COLUMNS)
     return frame.astype(dict.fromkeys(("first_group", "last_group", "entries", "bytes"), "Int64"))

@@ -64,10 +64,10 @@ def run_of(thing: Any) -> Run:
         if all(isinstance(record, TraceRecord) for record in records):
             return Run(Trace(records))
     hint = "; Lab(env) or SparkJob(env) makes a run of it" if hasattr(thing, "job_graph") else ""
-    given = repr(thing) if len(repr(thing)) <= LONGEST_REPR else f"{repr(thing)[:LONGEST_REPR]}…"
+    shown = repr(thing) if len(repr(thing)) <= LONGEST_REPR else f"{repr(thing)[:LONGEST_REPR]}…"
     kind = type(thing).__name__
     article = "an" if kind[0] in "AEIOUaeiou" else "a"
-    raise TypeError(f"{given} is {article} {kind}, not a run: expected a Lab, a SparkJob or a Trace{hint}")
+    raise TypeError(f"{shown} is {article} {kind}, not a run: expected a Lab, a SparkJob or a Trace{hint}")
 
 
 def stepped_run_of(thing: Any) -> Run:

@@ -208,9 +208,9 @@ class CheckpointStatistics:
         data.
         """
         stats = self._snapshot.find(checkpoint_id)
-        told = self._phases(checkpoint_id)
+        phases = self._phases(checkpoint_id)
         rows = (
-            _subtask_row(vertex, subtask, report, stats.triggered_at_ms, told.get(task_name(vertex, subtask), {}))
+            _subtask_row(vertex, subtask, report, stats.triggered_at_ms, phases.get(task_name(vertex, subtask), {}))
             for vertex, reports in stats.subtasks.items()
             for subtask, report in enumerate(reports)
         )
@@ -359,15 +359,15 @@ def _nanos(ms: int) -> int:
 
 
 def _subtask_row(
-    vertex: str, subtask: int, report: SubtaskStats | None, began_ms: int, told: dict[Any, Any]
+    vertex: str, subtask: int, report: SubtaskStats | None, began_ms: int, phases: dict[Any, Any]
 ) -> tuple[Any, ...]:
     """Return a subtask's figures; those of a subtask that has not reported come from the trace."""
     name = (task_name(vertex, subtask), vertex, subtask)
     if report is None:
-        known = {figure: told.get(figure) for figure in FROM_TRACE}
-        status = "declined" if told.get("status") == "declined" else "unfinished"
-        row = {"status": status, "open_phase": told.get("open_phase", ""), "waits_for": told.get("waits_for", "")}
-        row |= known | {"async_ms": _sum(told.get("async_ms"), told.get("in_flight_ms"))}
+        known = {figure: phases.get(figure) for figure in FROM_TRACE}
+        status = "declined" if phases.get("status") == "declined" else "unfinished"
+        row = {"status": status, "open_phase": phases.get("open_phase", ""), "waits_for": phases.get("waits_for", "")}
+        row |= known | {"async_ms": _sum(phases.get("async_ms"), phases.get("in_flight_ms"))}
         return (*name, *(row.get(column) for column in SUBTASKS[3:]))
     metrics = report.metrics
     return (

@@ -103,8 +103,8 @@ def test_the_tables_are_what_travelled() -> None:
     found, data = journeys(lab), space_time_data(lab)
     lanes, phrases = data["lanes"], data["phrases"]
     for each, arrow in zip(found.elements, arrows(data, "elements"), strict=True):
-        assert each.made is not None
-        assert arrow.made == each.made.n
+        assert each.queued is not None
+        assert arrow.made == each.queued.n
         assert NAMES[arrow.look] == {"buffer": "records", "barrier": "barrier"}.get(each.kind, "sign")
         assert (lanes[arrow.source], lanes[arrow.target]) == (each.sender, each.receiver)
         assert arrow.over == (-1 if each.over is None else each.over.n)

@@ -91,13 +91,13 @@ def _barriers(lab: Lab) -> Part:
     log = BarrierLog(reading_of(lab))
     lines = [f"{task}: {each.first_ms}-{each.released_ms}" for task, each in log.tasks.items()]
     for number, each in log.paths.items():
-        lines.append(f"{number}: {each.made_ms} {each.sent_ms} {each.taken_ms} {each.blocks} {len(each.overtaken)}")
+        lines.append(f"{number}: {each.queued_ms} {each.sent_ms} {each.taken_ms} {each.blocks} {len(each.overtaken)}")
     return "barriers", lines
 
 
 def _travels(found: Journeys) -> Iterator[Part]:
     """What travelled: the elements summed, a sample of the messages with all that were lost, and the incidents."""
-    figures = ["rows", "made_ms", "sent_ms", "received_ms", "taken_ms"]
+    figures = ["rows", "queued_ms", "sent_ms", "received_ms", "taken_ms"]
     channels = found.to_pandas().groupby(["epoch", "channel", "sender", "receiver"], sort=False)
     yield "elements of each channel", _rows(channels[figures].sum())
     for number in found.cuts:

@@ -119,7 +119,7 @@ def test_a_barrier_that_waited_for_credits_is_part_of_the_way() -> None:
     lab.wait_until(lab.look.at_ms + 500)
     settle_without(lab, lambda action: False, lambda lab: lab.look.master.checkpoints.store.latest_id == 1)
     why = lab.why(checkpoint=1)
-    assert any("keeps barrier 1 for totals/0, which has no room yet, 5" in told for told in says(why))
+    assert any("queues barrier 1 for totals/0, which has no credit left, 5" in told for told in says(why))
 
 
 def _slowest(why: Why, phase: str) -> str:

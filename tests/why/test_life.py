@@ -85,7 +85,7 @@ def test_a_running_job_names_the_tasks_that_do_not_run_and_the_checkpoints() -> 
     settle_without(lab, beginning("carry_out:job:WriteMetadata"))
     (root,) = roots(lab.why())
     assert root.startswith(
-        "All have acknowledged: the JobMaster writes the _metadata of checkpoint 1: not answered for"
+        "All tasks have acknowledged: the JobMaster writes the _metadata of checkpoint 1: not answered for"
     )
     lab.run()
     assert lab.why().question == "Why is the job FINISHED?"

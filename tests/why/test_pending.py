@@ -20,7 +20,7 @@ STEPS = {
     "a hook": ("carry_out:job:TriggerMasterHook", "The JobMaster asks the hook log for its state for checkpoint 1"),
     "its metadata": (
         "carry_out:job:WriteMetadata",
-        "All have acknowledged: the JobMaster writes the _metadata of checkpoint 1",
+        "All tasks have acknowledged: the JobMaster writes the _metadata of checkpoint 1",
     ),
     "the store": (
         "carry_out:job:StoreCheckpoint",
@@ -123,7 +123,9 @@ def test_checkpoints_complete_one_after_another() -> None:
     settle_without(lab, beginning("carry_out:job:WriteMetadata"))
     told = says(lab.why(checkpoint=2))
     assert told[1] == "checkpoints complete in order, and checkpoint 1 is before it"
-    assert told[-1].startswith("All have acknowledged: the JobMaster writes the _metadata of checkpoint 1: not ans")
+    assert told[-1].startswith(
+        "All tasks have acknowledged: the JobMaster writes the _metadata of checkpoint 1: not ans"
+    )
 
 
 def test_why_there_is_none() -> None:

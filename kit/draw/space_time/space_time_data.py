@@ -191,7 +191,7 @@ class SpaceTimeFeed:
             phrase=self._phrase(caption.format(rows=rows, cp=each.checkpoint_id)),
             source=self._lanes.get(each.sender, NEVER),
             target=self._lanes.get(each.receiver, NEVER),
-            made=_n(each.made),
+            made=_n(each.queued),
             sent=_n(each.sent),
             received=_n(each.received),
             over=_n(each.over),
@@ -358,7 +358,7 @@ def _crossed(found: Journeys, numbers: Sequence[int]) -> dict[int, Crossed]:
             tasks.setdefault(each.receiver, len(tasks)),
             each.epoch,
             each.rows,
-            _n(each.made),
+            _n(each.queued),
             np.iinfo(np.int64).max if each.taken is None else each.taken.n,
         )
         for each in found.elements

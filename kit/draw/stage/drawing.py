@@ -24,7 +24,7 @@ from kit.draw.stage.scene import (
     lane_sprites,
     task_sprites,
 )
-from kit.run.moments.job_state import ChannelMoment, Moment, taken
+from kit.run.moments.job_state import ChannelMoment, Moment, collect_changed
 
 Changes = dict[str, dict[str, str | float | None] | None]
 
@@ -56,7 +56,8 @@ class Touched:
     @classmethod
     def taken_from(cls, moment: Moment) -> Touched:
         """Return the items that have changed in a watched fold since the last call."""
-        return cls(taken(moment.tasks), taken(moment.channels), taken(moment.checkpoints), taken(moment.messages))
+        tasks, channels = collect_changed(moment.tasks), collect_changed(moment.channels)
+        return cls(tasks, channels, collect_changed(moment.checkpoints), collect_changed(moment.messages))
 
     @classmethod
     def all_of(cls, layout: Layout, moment: Moment) -> Touched:

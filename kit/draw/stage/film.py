@@ -36,7 +36,7 @@ from kit.draw.stage.legend import legend_data
 from kit.draw.stage.pen import Looks, Pen
 from kit.draw.svg import backdrop
 from kit.run.kinds import BULK, DETAIL, MAIN, MILESTONE, kind_of, level_of
-from kit.run.moments import meanings
+from kit.run.moments import job_changes
 from kit.run.moments.job_state import Moment, Running, is_of_the_job_master, task_of
 from kit.run.moments.moment import fold
 from kit.run.reading import Reading, reading_of
@@ -404,10 +404,10 @@ def _alike(groups: Sequence[Step], levels: Sequence[int]) -> set[int | None]:
         if level_of(record) < MILESTONE:
             continue
         side = kind_of(record).side(record.role)
-        means = None if side is None else side.means
-        if means is meanings.start_epoch:
+        change = None if side is None else side.change
+        if change is job_changes.start_epoch:
             told = False
-        elif means is meanings.completed:
+        elif change is job_changes.completed:
             if told:
                 alike.add(record.checkpoint_id)
             told = True

@@ -133,7 +133,9 @@ class Barriers:
         number, passages = self.known.checkpoint_id, []
         for each in self.stage.channels:
             path, (place, _) = self.log.path(number, each.number), self._place(each.number)
-            passages.append(Passage(each.source, each.target, path.made_ms, path.taken_ms, len(path.overtaken), place))
+            passages.append(
+                Passage(each.source, each.target, path.queued_ms, path.taken_ms, len(path.overtaken), place)
+            )
         tasks = self.wait_for.evidence.moment.tasks
         times = ((task, found.phases_ms.get(number, {}).get(WRITING)) for task, found in tasks.items())
         copied = {task: at_ms for task, at_ms in times if at_ms is not None}
@@ -186,7 +188,7 @@ class Barriers:
             return TAKEN, ()
         if self.wait_for.is_pending or found.item is not None:
             return found.place, found.before
-        return NOT_SENT if path.made_ms is not None else ENDED, ()
+        return NOT_SENT if path.queued_ms is not None else ENDED, ()
 
     @property
     def _until(self) -> int | None:

@@ -32,7 +32,7 @@ class Passage:
 
     source: str
     target: str
-    made_ms: int | None
+    queued_ms: int | None
     taken_ms: int | None
     overtaken: int
     place: str
@@ -83,14 +83,14 @@ def _meaning(done: int, of: int, *, is_begun: bool) -> str:
 def _told(each: Passage) -> str:
     """Say when a barrier was sent and taken, or where it is, and what it overtook."""
     if each.taken_ms is not None:
-        told = f"{each.made_ms:,} → {each.taken_ms:,} ms" if each.made_ms is not None else "taken"
+        told = f"{each.queued_ms:,} → {each.taken_ms:,} ms" if each.queued_ms is not None else "taken"
     else:
-        told = each.place if each.made_ms is None else f"{each.made_ms:,} ms → {each.place}"
+        told = each.place if each.queued_ms is None else f"{each.queued_ms:,} ms → {each.place}"
     return f"{told}, overtook {counted(each.overtaken, 'buffer')}" if each.overtaken else told
 
 
 def _channel(each: Passage) -> Edge:
-    meaning = "good" if each.taken_ms is not None else "dashed" if each.made_ms is None else "waits"
+    meaning = "good" if each.taken_ms is not None else "dashed" if each.queued_ms is None else "waits"
     return Edge(each.source, each.target, meaning=meaning, tip=f"{each.source} → {each.target}: {_told(each)}")
 
 
@@ -125,7 +125,7 @@ def _channels(source: str, target: str, between: Sequence[Passage]) -> Edge:
     lines += [_between(taken)] if taken else []
     overtaken = sum(each.overtaken for each in between)
     lines += [f"overtook {overtaken:,} buffers"] if overtaken else []
-    is_sent = any(each.made_ms is not None for each in between)
+    is_sent = any(each.queued_ms is not None for each in between)
     meaning = "good" if len(taken) == len(between) else "waits" if is_sent else "dashed"
     return Edge(source, target, tuple(lines), meaning)
 

@@ -273,7 +273,7 @@ class Running(Moment):
         return _with(Moment, self, {name: dict(getattr(self, name)) for name in MAPPINGS})
 
 
-put_in_place = object.__setattr__
+set_field = object.__setattr__
 """The function that sets a field of a running moment, or of a channel that the moment owns."""
 
 MAPPINGS = ("tasks", "channels", "checkpoints", "messages")
@@ -289,10 +289,10 @@ def changed(value: V, **changes: Any) -> V:
 
 
 def _with(kind: type[V], value: Any, changes: Mapping[str, Any]) -> V:
-    made = object.__new__(kind)
+    copy = object.__new__(kind)
     for name in value.__dataclass_fields__:
-        object.__setattr__(made, name, changes[name] if name in changes else getattr(value, name))
-    return made
+        object.__setattr__(copy, name, changes[name] if name in changes else getattr(value, name))
+    return copy
 
 
 class Own(dict[K, V]):
@@ -310,7 +310,7 @@ class Own(dict[K, V]):
 
 
 class Watched(Own[K, V]):
-    """A mapping that also keeps the keys that changed until `taken` collects them."""
+    """A mapping that also keeps the keys that changed until `collect_changed` returns them."""
 
     def __init__(self, items: Mapping[K, V] | None = None, touched: Iterable[K] = ()) -> None:
         super().__init__(items)
@@ -325,10 +325,10 @@ class Watched(Own[K, V]):
         self.touched.add(key)
 
 
-def taken(mapping: Mapping[K, V]) -> set[K]:
+def collect_changed(mapping: Mapping[K, V]) -> set[K]:
     """Return the keys that changed in a watched mapping since the last call."""
     if not isinstance(mapping, Watched):
-        raise TypeError("a meaning has put another mapping in place of a watched one: expected put, drop or like")
+        raise TypeError("a change has replaced a watched mapping: expected one that put, drop or like returns")
     touched, mapping.touched = mapping.touched, set()
     return touched
 
@@ -401,7 +401,7 @@ def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:
     elif channels.touched is not None:
         channels.touched.add(number)
     for name, value in changes.items():
-        put_in_place(channel, name, value)
+        set_field(channel, name, value)
     if channels.gated is not None and (channel.held is not None or channel.awaited is not None):
         channels.gated.setdefault(channel.receiver, set()).add(number)
     return moment

@@ -2,7 +2,7 @@
 
 `advance(moment, record)` is a fold: it takes the state known so far and one more record, and returns the state known
 now. Only the trace is read, so a run on a cluster is replayed with the same code as a lesson. `kit.run.kinds` assigns a
-meaning to each kind of record; a kind without one only moves the clock and the caption.
+change to each kind of record; a kind without one only moves the clock and the caption.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from kit.core.trace.trace import TraceRecord, led_by
 from kit.run.kinds import kind_of
-from kit.run.moments.job_state import MessageMoment, Moment, Running, changed, drop, put, put_in_place, task_of
-from kit.run.moments.meanings import Meaning
+from kit.run.moments.job_changes import Change
+from kit.run.moments.job_state import MessageMoment, Moment, Running, changed, drop, put, set_field, task_of
 from kit.run.run import run_of
 from kit.run.steps import steps
 
@@ -45,33 +45,33 @@ def fold(moment: Running, records: Iterable[TraceRecord]) -> None:
     for record in records:
         count += 1
         if last is None and moment.record is None:
-            put_in_place(moment, "began_ms", record.at_ms)
+            set_field(moment, "began_ms", record.at_ms)
         last, role = record, record.role
-        mail, means = effects.get((record.kind, role)) or _effect(record)
+        mail, change = effects.get((record.kind, role)) or _effect(record)
         if record.at_ms > at_ms:
             at_ms = record.at_ms
-            put_in_place(moment, "at_ms", at_ms)
+            set_field(moment, "at_ms", at_ms)
         if role == "event":
             if record.cause in moment.messages:
                 _delivered(moment, record)
         elif mail:
             _sent(moment, record, mail)
-        if means is not None:
-            means(moment, record)
+        if change is not None:
+            change(moment, record)
     if last is not None:
-        put_in_place(moment, "n", moment.n + count)
-        put_in_place(moment, "record", last)
-        put_in_place(moment, "cause", None)
+        set_field(moment, "n", moment.n + count)
+        set_field(moment, "record", last)
+        set_field(moment, "cause", None)
 
 
-_EFFECTS: dict[tuple[str, str], tuple[str, Meaning | None]] = {}
-"""The name of each kind's message and the meaning of its records, by kind and role; a cache."""
+_EFFECTS: dict[tuple[str, str], tuple[str, Change | None]] = {}
+"""The name of each kind's message and the change that its records report, by kind and role; a cache."""
 
 
-def _effect(record: TraceRecord) -> tuple[str, Meaning | None]:
+def _effect(record: TraceRecord) -> tuple[str, Change | None]:
     kind = kind_of(record)
     side = kind.side(record.role)
-    _EFFECTS[record.kind, record.role] = effect = kind.mail, None if side is None else side.means
+    _EFFECTS[record.kind, record.role] = effect = kind.mail, None if side is None else side.change
     return effect
 
 

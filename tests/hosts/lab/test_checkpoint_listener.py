@@ -546,7 +546,7 @@ def test_the_trace_tells_what_operator_coordinators_are_notified_of() -> None:
     assert [caption_of(record) for record in told] == [
         "The operator coordinator of rows is notified that checkpoint 1 is complete",
         f"The operator coordinator of rows is notified that checkpoint {aborted} is aborted",
-        "The operator coordinator of rows goes back to checkpoint 1",
+        "The operator coordinator of rows restores checkpoint 1",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The meanings of records for the channels: elements in transit, blocked channels and awaited channels.
+"""The changes of channels that records report: elements in transit, blocked channels and awaited channels.
 
 An element passes through three places: the sender's queue, the wire, and the receiver's queue. A detailed trace reports
 each buffer, a cluster's trace reports barriers only; the same code handles both.

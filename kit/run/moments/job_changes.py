@@ -1,7 +1,7 @@
-"""The meanings of records for the job, its tasks and its checkpoints: the changes that `kit.run.kinds` names.
+"""The changes of the job, its tasks and its checkpoints that records report; `kit.run.kinds` names them.
 
-A meaning takes the moment before a record and the record, and returns the moment after it. The meanings for channels
-are in `channel_meanings`.
+A change is a function of the moment before a record and of the record, and returns the moment after it. The changes of
+channels are in `channel_changes`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kit.core.protocol.notes import (
 from kit.core.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
 from kit.core.trace.trace import TraceRecord
 from kit.run.faults import DROP_MESSAGE, FREEZE_WORKER, THAW_WORKER
-from kit.run.moments import channel_meanings
+from kit.run.moments import channel_changes
 from kit.run.moments.job_state import (
     ABORTED,
     ACKNOWLEDGED,
@@ -46,7 +46,7 @@ from kit.run.moments.job_state import (
     with_task,
 )
 
-Meaning = Callable[[Moment, TraceRecord], Moment]
+Change = Callable[[Moment, TraceRecord], Moment]
 
 
 # --- the life of the job ----------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def state_assigned(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def regions_failed(moment: Moment, record: TraceRecord) -> Moment:
-    """Note that the tasks of some regions are told to stop; those that have failed or are lost stay so."""
+    """Note that the tasks of some regions are stopped; those that have failed or are lost stay so."""
     for task in record.note(RegionsFailed).tasks:
         known = moment.tasks.get(task)
         if known is not None and known.state != "FAILED":
@@ -194,7 +194,7 @@ def fault(moment: Moment, record: TraceRecord) -> Moment:
     return moment if change is None else change(moment, record)
 
 
-_OF_FAULTS: dict[str, Meaning] = {
+_OF_FAULTS: dict[str, Change] = {
     DROP_MESSAGE: message_lost,
     FREEZE_WORKER: worker_frozen_or_thawed,
     THAW_WORKER: worker_frozen_or_thawed,
@@ -217,14 +217,14 @@ def epoch_ended(moment: Moment, record: TraceRecord) -> Moment:
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 
 
-def step(text: str) -> Meaning:
-    """Return a meaning that enters a step of a checkpoint's life at the JobMaster, for checkpoints of this run only."""
+def step(text: str) -> Change:
+    """Return a change that enters a step of a checkpoint's life at the JobMaster, for checkpoints of this run only."""
 
-    def meaning(moment: Moment, record: TraceRecord) -> Moment:
+    def change(moment: Moment, record: TraceRecord) -> Moment:
         known = record.checkpoint_id in moment.checkpoints
         return with_checkpoint(moment, record.checkpoint_id, step=text) if known else moment
 
-    return meaning
+    return change
 
 
 def planned(moment: Moment, record: TraceRecord) -> Moment:
@@ -316,13 +316,13 @@ def aborted(moment: Moment, record: TraceRecord) -> Moment:
 # --- what a task does with a checkpoint -------------------------------------------------------------------------------
 
 
-def own_phase(phase: str) -> Meaning:
-    """Return a meaning by which a task enters this phase of a checkpoint, from its own point of view."""
+def own_phase(phase: str) -> Change:
+    """Return a change by which a task enters this phase of a checkpoint, from its own point of view."""
 
-    def meaning(moment: Moment, record: TraceRecord) -> Moment:
+    def change(moment: Moment, record: TraceRecord) -> Moment:
         return with_phase(moment, task_of(record), record.checkpoint_id, phase)
 
-    return meaning
+    return change
 
 
 def written(moment: Moment, record: TraceRecord) -> Moment:
@@ -337,7 +337,7 @@ def written(moment: Moment, record: TraceRecord) -> Moment:
 def declined(moment: Moment, record: TraceRecord) -> Moment:
     """Note that a task declines a checkpoint, and reads its blocked channels again."""
     task, number = task_of(record), record.checkpoint_id
-    return channel_meanings.release(with_phase(moment, task, number, DECLINED), number, task)
+    return channel_changes.release(with_phase(moment, task, number, DECLINED), number, task)
 
 
 def notified_of_abort(moment: Moment, record: TraceRecord) -> Moment:
