@@ -255,8 +255,8 @@ class Job:
         plan = self.plan
         by_source = by_source and plan.run == 0
         spec = Hop(plan.run, lane, len(streams), side, by_source, plan.exactly_once, pause_ms)
-        operator = self.env.drafts.add(spec, *(stream._origins for stream in streams))
-        stream = OperatorStream(self.env.drafts, operator).uid(uid)
+        operator = self.env.transformations.add(spec, *(stream._origins for stream in streams))
+        stream = OperatorStream(self.env.transformations, operator).uid(uid)
         return stream if parallelism is None else stream.set_parallelism(parallelism)
 
     def keyed(self, uid: str, stream: DataStream, column: str = "key") -> OperatorStream:

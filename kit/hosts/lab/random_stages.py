@@ -112,8 +112,8 @@ def _rules(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> Da
     rules = [{"n": -1, "k": RULE, "t": number, "number": 0} for number in range(RULES)]
     steering = source(env, f"{uid}-rules", rules, 1, 1).broadcast()
     spec = StageSpec("rules", (SCHEMA, SCHEMA), SCHEMA, make=Rules)
-    operator = env.drafts.add(spec, EXCHANGES[way](stream)._origins, steering._origins)
-    return OperatorStream(env.drafts, operator).uid(uid)
+    operator = env.transformations.add(spec, EXCHANGES[way](stream)._origins, steering._origins)
+    return OperatorStream(env.transformations, operator).uid(uid)
 
 
 STAGES: dict[str, Callable[[StreamEnvironment, DataStream, str, str], DataStream]] = {

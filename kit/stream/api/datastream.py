@@ -21,11 +21,11 @@ from kit.core.arguments.signposts import KEYED, OUTPUT_TYPE, STREAM, takes
 from kit.stream.api.columns import Columns, described, different_columns, schema_of
 from kit.stream.api.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from kit.stream.api.display import facts_of
-from kit.stream.api.drafts import Drafts
 from kit.stream.api.joined_streams import IntervalJoined, JoinedStreams
 from kit.stream.api.operator_settings import OperatorSettings
 from kit.stream.api.stream import Stream
 from kit.stream.api.transformation import Origin, Transformation
+from kit.stream.api.transformations import Transformations
 from kit.stream.api.windowed_stream import WindowedStream
 from kit.stream.backend.states.descriptors import MapStateDescriptor
 from kit.stream.connectors.sink import Sink, SinkSpec, checked_sink
@@ -111,7 +111,7 @@ class DataStream(Stream):
         On keyed streams the hooks share the state of the key. A stream made with `broadcast(states)` controls the other
         one.
         """
-        if self._drafts is not checked_stream("connect", other)._drafts:
+        if self._transformations is not checked_stream("connect", other)._transformations:
             raise GraphError("connect of streams of two environments: a job has one")
         if isinstance(self, BroadcastStream):
             raise GraphError("connect: the broadcast stream comes second: stream.connect(rules.broadcast(...))")
@@ -152,12 +152,12 @@ class DataStream(Stream):
         column_field(self.schema, column, "assign_timestamps")
         late_ms = to_ms(out_of_orderness_ms, "assign_timestamps: out_of_orderness_ms")
         spec = TimestampsAndWatermarks(self.schema, column, late_ms, name="timestamps")
-        return TimestampedStream(self._drafts, self._drafts.add(spec, self._origins))
+        return TimestampedStream(self._transformations, self._transformations.add(spec, self._origins))
 
     def sink_to(self, sink: Sink, uid: str | None = None, name: str | None = None) -> StreamSink:
         """End the stream in a sink."""
         spec = SinkSpec(self.schema, checked_sink(sink), name=type(sink).__name__)
-        return StreamSink(self._drafts, self._drafts.add(spec, self._origins)).identified(uid, name)
+        return StreamSink(self._transformations, self._transformations.add(spec, self._origins)).identified(uid, name)
 
     def apply(self, spec: OperatorSpec) -> OperatorStream:
         """Apply an operator of your own: its spec must take this stream's schema as its one input."""
@@ -173,7 +173,7 @@ class DataStream(Stream):
     def key_by(self, *columns: str) -> KeyedStream:
         """Partition by key: records with equal values in these columns go to the same subtask."""
         key_type_of(self.schema, columns, "key_by")
-        return KeyedStream(self._drafts, self._partitioned(PartitionerKind.HASH, columns), self.schema)
+        return KeyedStream(self._transformations, self._partitioned(PartitionerKind.HASH, columns), self.schema)
 
     def rebalance(self) -> DataStream:
         """Distribute records round robin over all subtasks."""
@@ -200,7 +200,7 @@ class DataStream(Stream):
                     f"broadcast takes MapStateDescriptors, and found {shorten(repr(state))}: write broadcast() to send "
                     'each record to all subtasks, or broadcast(MapStateDescriptor("rules", pa.string(), pa.int64()))'
                 )
-        return BroadcastStream(self._drafts, self._partitioned(PartitionerKind.BROADCAST), self.schema, states)
+        return BroadcastStream(self._transformations, self._partitioned(PartitionerKind.BROADCAST), self.schema, states)
 
     def global_(self) -> DataStream:
         """Send every record to subtask 0."""
@@ -224,24 +224,24 @@ class DataStream(Stream):
             )
         origins = self._partitioned(PartitionerKind.CUSTOM, (column,))
         given = tuple(replace(origin, partition_function=function) for origin in origins)
-        return DataStream(self._drafts, given, self.schema)
+        return DataStream(self._transformations, given, self.schema)
 
     def union(self, *others: DataStream) -> DataStream:
         """Merge this stream with others, which must have the same schema."""
         for other in others:
-            if checked_stream("union", other)._drafts is not self._drafts:
+            if checked_stream("union", other)._transformations is not self._transformations:
                 raise GraphError("union of streams of two environments: a job has one")
             if not other.schema.equals(self.schema):
                 raise SchemaError(f"union: {different_columns(self.schema, other.schema)}")
-        return DataStream(self._drafts, sum((other._origins for other in others), self._origins), self.schema)
+        return DataStream(self._transformations, sum((other._origins for other in others), self._origins), self.schema)
 
     # ----
 
     def _then(self, spec: OperatorSpec) -> OperatorStream:
-        return OperatorStream(self._drafts, self._drafts.add(spec, self._origins))
+        return OperatorStream(self._transformations, self._transformations.add(spec, self._origins))
 
     def _shipped(self, kind: PartitionerKind) -> DataStream:
-        return DataStream(self._drafts, self._partitioned(kind), self.schema)
+        return DataStream(self._transformations, self._partitioned(kind), self.schema)
 
 
 def checked_stream(method: str, found: object) -> DataStream:
@@ -257,11 +257,11 @@ def checked_stream(method: str, found: object) -> DataStream:
 class OperatorStream(OperatorSettings, DataStream):
     """The output of one operator, whose uid, name and parallelism can still be set."""
 
-    def __init__(self, drafts: Drafts, transformation: Transformation) -> None:
+    def __init__(self, transformations: Transformations, transformation: Transformation) -> None:
         schema = transformation.spec.output_schema
         if schema is None:
             raise GraphError(f"{transformation.label!r} emits no records: it is a sink")
-        DataStream.__init__(self, drafts, (Origin(transformation),), schema)
+        DataStream.__init__(self, transformations, (Origin(transformation),), schema)
         self._transformation = transformation
         self._side_outputs: dict[str, pa.Schema] = {}
 
@@ -284,7 +284,7 @@ class OperatorStream(OperatorSettings, DataStream):
                 f"side output {tag.name!r} of {self._transformation.label!r} was requested with {described(columns)}, "
                 f"and now with {described(tag.schema)}: give the second tag another name"
             )
-        return DataStream(self._drafts, (Origin(self._transformation, output_tag=tag.name),), tag.schema)
+        return DataStream(self._transformations, (Origin(self._transformation, output_tag=tag.name),), tag.schema)
 
 
 class TimestampedStream(OperatorStream):
@@ -316,8 +316,8 @@ class TimestampedStream(OperatorStream):
 class StreamSink(OperatorSettings):
     """The end of a stream: a sink whose uid, name and parallelism can still be set."""
 
-    def __init__(self, drafts: Drafts, transformation: Transformation) -> None:
-        self._drafts = drafts
+    def __init__(self, transformations: Transformations, transformation: Transformation) -> None:
+        self._transformations = transformations
         self._transformation = transformation
 
     def _repr_html_(self) -> str:
@@ -334,12 +334,12 @@ class BroadcastStream(DataStream):
 
     def __init__(
         self,
-        drafts: Drafts,
+        transformations: Transformations,
         origins: tuple[Origin, ...],
         schema: pa.Schema,
         states: tuple[MapStateDescriptor, ...],
     ) -> None:
-        super().__init__(drafts, origins, schema)
+        super().__init__(transformations, origins, schema)
         self.states = states
 
 

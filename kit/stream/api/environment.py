@@ -28,8 +28,8 @@ from kit.core.html_tables import NOTEBOOK_ROWS, frame_html, notebook_html, rows_
 from kit.core.markup import element
 from kit.stream.api.datastream import OperatorStream
 from kit.stream.api.display import operators_table
-from kit.stream.api.drafts import Drafts
 from kit.stream.api.transformation import Transformation, check_parallelism
+from kit.stream.api.transformations import Transformations
 from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
 from kit.stream.connectors.frame_files import files_of_frame
 from kit.stream.connectors.memory_sources import source_of
@@ -128,7 +128,7 @@ class StreamEnvironment(metaclass=SignedType):
             channel_credits=channel_credits,
             turn_ms=turn_ms,
         )
-        self.drafts = Drafts(parallelism, max_parallelism)
+        self.transformations = Transformations(parallelism, max_parallelism)
 
     if not TYPE_CHECKING:  # else mypy would accept any attribute
 
@@ -140,25 +140,25 @@ class StreamEnvironment(metaclass=SignedType):
         """The parallelism of the operators that do not set their own, those that exist already included. In Flink a
         new value applies to operators added later. A lab or a job that was made before keeps the number it has.
         """
-        return self.drafts.defaults.parallelism
+        return self.transformations.defaults.parallelism
 
     @parallelism.setter
     def parallelism(self, parallelism: int) -> None:
-        self.drafts.set_defaults(self.name, parallelism, self.max_parallelism)
+        self.transformations.set_defaults(self.name, parallelism, self.max_parallelism)
 
     @property
     def max_parallelism(self) -> int | None:
         """The maximum parallelism of these operators; None: it follows from an operator's parallelism."""
-        return self.drafts.defaults.max_parallelism
+        return self.transformations.defaults.max_parallelism
 
     @max_parallelism.setter
     def max_parallelism(self, max_parallelism: int | None) -> None:
-        self.drafts.set_defaults(self.name, self.parallelism, max_parallelism)
+        self.transformations.set_defaults(self.name, self.parallelism, max_parallelism)
 
     @property
     def operators(self) -> list[Transformation]:
         """The present operators, each after those that it depends on."""
-        return list(self.drafts)
+        return list(self.transformations)
 
     def from_source(self, source: Source | Any, uid: str | None = None, name: str | None = None) -> OperatorStream:
         """Return the stream of a source's records.
@@ -169,8 +169,8 @@ class StreamEnvironment(metaclass=SignedType):
         is read with `from_spark`.
         """
         source = source_of(source)
-        added = self.drafts.add(SourceSpec(source, name=type(source).__name__))
-        return OperatorStream(self.drafts, added).identified(uid, name)
+        added = self.transformations.add(SourceSpec(source, name=type(source).__name__))
+        return OperatorStream(self.transformations, added).identified(uid, name)
 
     def from_spark(
         self,
@@ -235,7 +235,7 @@ class StreamEnvironment(metaclass=SignedType):
 
     def stream_graph(self) -> StreamGraph:
         """Return the job in its present form, including operators that reach no sink."""
-        self.drafts.warn_of_missed()
+        self.transformations.warn_of_removed()
         return self._stream_graph(self.operators)
 
     def _stream_graph(self, operators: list[Transformation]) -> StreamGraph:
@@ -260,8 +260,8 @@ class StreamEnvironment(metaclass=SignedType):
         `StreamGraph.getJobGraph`. Flink's `PipelineExecutor` submits the graph to a cluster; here `Lab` and `SparkJob`
         take it, so no executor is looked up.
         """
-        self.drafts.warn_of_missed()
-        return create_job_graph(self._stream_graph(self.drafts.that_act()))
+        self.transformations.warn_of_removed()
+        return create_job_graph(self._stream_graph(self.transformations.used()))
 
     def execution_graph(self, parallelism: Mapping[str, int] | None = None) -> ExecutionGraph:
         """Return the job as subtasks and channels, with another parallelism for some vertices if given."""
@@ -269,7 +269,7 @@ class StreamEnvironment(metaclass=SignedType):
 
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per operator: operator, kind, uid, parallelism, inputs, columns."""
-        return operators_table(self.drafts)
+        return operators_table(self.transformations)
 
     def _repr_svg_(self) -> str | None:
         """Return the job as a picture, or None if it cannot be drawn or is incomplete."""
@@ -291,7 +291,7 @@ class StreamEnvironment(metaclass=SignedType):
 
     def _picture(self) -> Picture | None:
         try:
-            return display("chains_svg", self) if len(self.drafts) else None
+            return display("chains_svg", self) if len(self.transformations) else None
         except (ImportError, GraphError):
             return None
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Self
 
-from kit.stream.api.drafts import Drafts
 from kit.stream.api.transformation import Transformation, check_parallelism
+from kit.stream.api.transformations import Transformations
 from kit.stream.graph.stream_graph import ChainingStrategy, GraphError
 
 
 class OperatorSettings:
     """The setters of an operator's identity, parallelism and chaining."""
 
-    _drafts: Drafts
+    _transformations: Transformations
     _transformation: Transformation
 
     def uid(self, uid: str) -> Self:
@@ -26,7 +26,7 @@ class OperatorSettings:
         self._expect_text("uid", uid)
         if not uid:
             raise GraphError(f"the uid of {self._transformation.label!r} is empty: give it at least one character")
-        self._drafts.give_uid(self._transformation, uid)
+        self._transformations.give_uid(self._transformation, uid)
         return self
 
     def name(self, name: str) -> Self:

@@ -15,8 +15,8 @@ import pyarrow as pa
 from kit.core.arguments.signposts import ROWS, STREAM, no_attribute
 from kit.stream.api.columns import described, event_time_column
 from kit.stream.api.display import hangs_on
-from kit.stream.api.drafts import Drafts
 from kit.stream.api.transformation import Origin, Transformation
+from kit.stream.api.transformations import Transformations
 from kit.stream.graph.partitioners import PartitionerKind
 from kit.stream.operators.display import described_html
 from kit.stream.operators.event_time import TimeColumn, columns_of, described_time
@@ -24,15 +24,15 @@ from kit.stream.operators.functions.function_operator import FunctionInput
 
 Made = TypeVar("Made")
 """The stream of an operator's records."""
-MadeBy: TypeAlias = Callable[[Drafts, Transformation], Made]
+MadeBy: TypeAlias = Callable[[Transformations, Transformation], Made]
 """A function that creates the stream of an added operator."""
 
 
 class Stream:
     """A stream of records with the columns of `schema`."""
 
-    def __init__(self, drafts: Drafts, origins: tuple[Origin, ...], schema: pa.Schema) -> None:
-        self._drafts = drafts
+    def __init__(self, transformations: Transformations, origins: tuple[Origin, ...], schema: pa.Schema) -> None:
+        self._transformations = transformations
         self._origins = origins
         self.schema = schema
 
@@ -104,7 +104,7 @@ class TwoStreams(Generic[Made]):
     def _with(self, spec: Any, first: Stream | None = None, second: Stream | None = None) -> Made:
         """Create the stream of an operator of these streams, or of others made of them."""
         first, second = first or self._first, second or self._second
-        return self._made_by(first._drafts, first._drafts.add(spec, first._origins, second._origins))
+        return self._made_by(first._transformations, first._transformations.add(spec, first._origins, second._origins))
 
     def _repr_html_(self) -> str:
         return described_html(type(self).__name__, {}) + self._first._repr_html_() + self._second._repr_html_()

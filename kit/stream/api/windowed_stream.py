@@ -93,8 +93,8 @@ class WindowedStream(Generic[Made]):
                 "stream of a union with the same column"
             )
         where = (keyed.schema, keyed._keys(), self._assigner, time_column)
-        added = keyed._drafts.add(spec(*where, *arguments, **self._settings, name="window"), keyed._origins)
-        return self._made_by(keyed._drafts, added)
+        added = keyed._transformations.add(spec(*where, *arguments, **self._settings, name="window"), keyed._origins)
+        return self._made_by(keyed._transformations, added)
 
     def _repr_html_(self) -> str:
         facts = {"windows": self._assigner, **self._settings, **self._keyed._facts()}

@@ -19,22 +19,22 @@ from kit.stream.operators.base import OperatorSpec
 _MOST_NAMED = 3
 
 
-class Drafts:
+class Transformations:
     """The present operators, in the order in which they were added, and their default settings."""
 
     def __init__(self, parallelism: int = 1, max_parallelism: int | None = None) -> None:
         self.defaults = Defaults(parallelism, max_parallelism)
-        self._there: list[Transformation] = []
-        self._refused: list[Transformation] = []
+        self._present: list[Transformation] = []
+        self._rejected: list[Transformation] = []
         """Operators that could not have the uid they were given: they are added again if they are used."""
-        self._missed: list[Transformation] = []
+        self._removed_with_input: list[Transformation] = []
         """Operators that were removed because an operator they depended on was replaced."""
 
     def __iter__(self) -> Iterator[Transformation]:
-        return iter(self._there)
+        return iter(self._present)
 
     def __len__(self) -> int:
-        return len(self._there)
+        return len(self._present)
 
     def add(self, spec: OperatorSpec, *inputs: tuple[Origin, ...]) -> Transformation:
         """Add an operator of any kind; `inputs` has the origins of the records for each of its inputs.
@@ -42,7 +42,7 @@ class Drafts:
         Raises GraphError, and changes nothing, if it would depend on a removed operator.
         """
         cell = current_cell()
-        void = [each for each in self._there if each.cell is not None and each.cell.is_before(cell)]
+        void = [each for each in self._present if each.cell is not None and each.cell.is_before(cell)]
         gone = self._with_all_behind(void)
         origins = [origin.transformation for origins in inputs for origin in origins]
         for origin in origins:
@@ -50,9 +50,11 @@ class Drafts:
                 raise GraphError(_own_work(origin, void, cell))
             self._bring_back(origin)
         self._remove(gone, void)
-        self._missed = [each for each in self._missed if each.cell is None or not each.cell.is_before(cell)]
-        operator = Transformation(len(self._there) + 1, spec, inputs, self.defaults, cell=cell)
-        self._there.append(operator)
+        self._removed_with_input = [
+            each for each in self._removed_with_input if each.cell is None or not each.cell.is_before(cell)
+        ]
+        operator = Transformation(len(self._present) + 1, spec, inputs, self.defaults, cell=cell)
+        self._present.append(operator)
         return operator
 
     def set_defaults(self, job: str, parallelism: int, max_parallelism: int | None) -> None:
@@ -60,7 +62,7 @@ class Drafts:
         the job or one of its operators.
         """
         check_parallelism(job, parallelism, max_parallelism)
-        for each in self._there:
+        for each in self._present:
             of_its_own, most = each.own_parallelism, each.own_max_parallelism
             check_parallelism(
                 each.label,
@@ -72,77 +74,77 @@ class Drafts:
     def give_uid(self, operator: Transformation, uid: str) -> None:
         """Set an operator's uid. Raises DuplicateUidError if it is taken; the operator is then removed."""
         self._bring_back(operator)
-        taken = next((each for each in self._there if each.uid == uid and each is not operator), None)
-        if taken is not None and _is_again(operator, taken):
+        taken = next((each for each in self._present if each.uid == uid and each is not operator), None)
+        if taken is not None and _is_rerun_of(operator, taken):
             self._remove(self._with_all_behind([taken]), [taken])
         before, operator.uid = operator.uid, uid
         try:
-            check_uids((each.uid, _label(each)) for each in self._there)
+            check_uids((each.uid, _label(each)) for each in self._present)
         except DuplicateUidError:
             operator.uid = before
-            if operator is self._there[-1]:
-                self._refused.append(self._there.pop())
+            if operator is self._present[-1]:
+                self._rejected.append(self._present.pop())
             raise
-        self._missed = [each for each in self._missed if each.uid != uid]
+        self._removed_with_input = [each for each in self._removed_with_input if each.uid != uid]
 
-    def warn_of_missed(self) -> None:
+    def warn_of_removed(self) -> None:
         """Warn of operators that were removed although their own cell was not run again."""
-        if not self._missed:
+        if not self._removed_with_input:
             return
         warnings.warn(
             f"the operators that these depend on were replaced, so they are no longer in the job:\n"
-            f"  {_named(self._missed)}\n"
+            f"  {_named(self._removed_with_input)}\n"
             "Run these lines again if they are to be part of it.",
             stacklevel=callers_level(),
         )
 
-    def that_act(self) -> list[Transformation]:
+    def used(self) -> list[Transformation]:
         """Return the operators whose records reach a sink, or a function that may have side effects, in order.
 
         The others would consume input without any output: a warning names them. If no operator remains, all are
         returned: such a job is a sketch, which can be drawn but not run.
         """
-        kept = {each for each in self._there if each.spec.acts}
-        for each in reversed(self._there):
+        kept = {each for each in self._present if each.spec.acts}
+        for each in reversed(self._present):
             if each in kept:
                 kept.update(origin.transformation for origins in each.inputs for origin in origins)
-        if not kept or len(kept) == len(self._there):
-            return list(self._there)
-        left_out = [each for each in self._there if each not in kept]
+        if not kept or len(kept) == len(self._present):
+            return list(self._present)
+        left_out = [each for each in self._present if each not in kept]
         warnings.warn(
             f"these operators reach no sink, so they are left out of the job:\n  {_named(left_out)}\n"
             "End their stream with .sink_to(...) if they are to be part of it.",
             stacklevel=callers_level(),
         )
-        return [each for each in self._there if each in kept]
+        return [each for each in self._present if each in kept]
 
     def _with_all_behind(self, operators: Iterable[Transformation]) -> list[Transformation]:
         """Return these operators and all that get their records, in order."""
         gone: list[Transformation] = list(operators)
-        for each in self._there:
+        for each in self._present:
             if each not in gone and any(origin.transformation in gone for origins in each.inputs for origin in origins):
                 gone.append(each)
         return gone
 
     def _remove(self, gone: list[Transformation], replaced: list[Transformation]) -> None:
-        self._missed += [each for each in gone if each not in replaced]
-        self._there = [each for each in self._there if each not in gone]
-        for number, each in enumerate(self._there, 1):
+        self._removed_with_input += [each for each in gone if each not in replaced]
+        self._present = [each for each in self._present if each not in gone]
+        for number, each in enumerate(self._present, 1):
             each.number = number
 
     def _bring_back(self, operator: Transformation) -> None:
         """Add an operator again that is used. Raises GraphError for one that was replaced."""
-        if operator in self._there:
+        if operator in self._present:
             return
-        if operator not in self._refused:
+        if operator not in self._rejected:
             made = f", made by {operator.cell}," if operator.cell is not None else ""
             raise GraphError(
                 f"{operator.label!r}{made} is no longer in the job: it, or an input of it, was replaced since.\n"
                 "Run the line that made it again first, then this one."
             )
-        self._refused.remove(operator)
-        operator.number = len(self._there) + 1
-        self._there.append(operator)
+        self._rejected.remove(operator)
+        operator.number = len(self._present) + 1
+        self._present.append(operator)
 
 
 def _named(operators: list[Transformation]) -> str:
@@ -160,7 +162,7 @@ def _label(operator: Transformation) -> str:
     return f"{operator.name or operator.spec.name!r} (#{operator.number}{where})"
 
 
-def _is_again(operator: Transformation, other: Transformation) -> bool:
+def _is_rerun_of(operator: Transformation, other: Transformation) -> bool:
     """Return True if `operator` is from a later execution, and of the same kind on the same input as `other`."""
     later = operator.cell is not None and other.cell is not None and operator.cell.run != other.cell.run
     return later and type(operator.spec) is type(other.spec) and operator.inputs == other.inputs
