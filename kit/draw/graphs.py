@@ -193,13 +193,13 @@ def wrapped(words: str, width: float, size: float) -> list[str]:
 
 @lru_cache(maxsize=512)
 def _place(graph: Graph) -> Placed:
-    """Compute the layout, with more space between boxes if an arrow crosses the label of another."""
+    """Compute the layout: if an arrow crosses a label, with more space between boxes, or from their reversed order."""
     best = _placed(graph, 1.0)
     crossed = _crossed_labels(graph, best)
-    for room in ROOM:
+    for room, is_reversed in (*((room, False) for room in ROOM), (1.0, True)):
         if not crossed:
             break
-        other = _placed(graph, room)
+        other = _placed(graph, room, is_reversed=is_reversed)
         fewer = _crossed_labels(graph, other)
         if fewer < crossed:
             best, crossed = other, fewer
@@ -231,8 +231,8 @@ def points_of(way: Sequence[Point]) -> npt.NDArray[np.float64]:
     return np.vstack([along, points[-1]])
 
 
-def _placed(graph: Graph, room: float) -> Placed:
-    picture = _agraph(graph, room)
+def _placed(graph: Graph, room: float, *, is_reversed: bool = False) -> Placed:
+    picture = _agraph(graph, room, is_reversed=is_reversed)
     picture.layout(prog="dot")
     keys = {node.name: f"n{number}" for number, node in enumerate(graph.nodes)}
     low_x, low_y, high_x, high_y = _numbers(picture.graph_attr["bb"])
@@ -260,8 +260,10 @@ def _placed(graph: Graph, room: float) -> Placed:
     return Placed(round(width), round(height), nodes, tuple(groups), tuple(ways), tuple(labels))
 
 
-def _agraph(graph: Graph, room: float) -> Any:
-    """Return the graph for Graphviz: boxes without texts, labels as empty tables with the sizes of the texts."""
+def _agraph(graph: Graph, room: float, *, is_reversed: bool) -> Any:
+    """Return the graph for Graphviz: boxes without texts, labels as empty tables with the sizes of the texts. It lists
+    the boxes in reversed order if `is_reversed`, from which Graphviz may find another layout.
+    """
     with naming_extras():
         import pygraphviz
 
@@ -272,11 +274,10 @@ def _agraph(graph: Graph, room: float) -> Any:
         nodesep=f"{graph.node_gap * room / 72:.3f}",
     )
     picture.node_attr.update(shape="box", fixedsize="true", label="")
-    keys = {}
-    for number, node in enumerate(graph.nodes):
-        keys[node.name] = f"n{number}"
+    keys = {node.name: f"n{number}" for number, node in enumerate(graph.nodes)}
+    for node in reversed(graph.nodes) if is_reversed else graph.nodes:
         width, height = node.size
-        picture.add_node(f"n{number}", width=f"{width / 72:.3f}", height=f"{height / 72:.3f}")
+        picture.add_node(keys[node.name], width=f"{width / 72:.3f}", height=f"{height / 72:.3f}")
     for number, edge in enumerate(graph.edges):
         label = {"label": _empty(*edge.size)} if edge.lines else {}
         ends, way = _in_order(edge)

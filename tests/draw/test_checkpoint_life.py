@@ -224,6 +224,7 @@ def test_a_restart_of_some_regions_is_a_state_of_the_job_that_other_runs_do_not_
     assert {"FAILING_OVER", "RUNNING", "FINISHED"} < set(seen)
     graph = state_machines(lab)["job"].graph()
     assert "FAILING_OVER" in {node.name for node in graph.nodes}
+    assert crossings(graph) == []
 
 
 def test_barriers_that_are_counted_have_no_such_machine() -> None:

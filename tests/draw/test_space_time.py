@@ -132,6 +132,15 @@ def test_the_legend_has_what_is_there_and_nothing_else() -> None:
     assert "in flight" not in texts["exactly_once"]
 
 
+def test_the_sign_of_what_was_lost_is_in_the_legend() -> None:
+    lab = lab_of(3)
+    lab.run_until(record="CheckpointTriggered")
+    assert "lost on its way" not in space_time(lab).svg()
+    lab.faults.kill(1)
+    lab.run_until(record="JobStatusChanged")
+    assert "lost on its way" in space_time(lab).svg()
+
+
 def test_of_very_many_barriers_the_legend_says_how_many_are_drawn() -> None:
     lab = lab_of(1, rows=31, parallelism=31)
     lab.run_until(checkpoint=1)

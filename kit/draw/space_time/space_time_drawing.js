@@ -357,7 +357,9 @@ class Drawing {
     }
     pen.triangles(`${name} head`, heads, { checkpoint, opacity });
     for (const { lost, over, leaves, to, above, away } of placed) {
-      if (lost) pen.text("lost sign", [over, leaves ? to : above + away], "✗", { anchor: "middle" });
+      if (!lost) continue;
+      this.seen.add("lost");
+      pen.text("lost sign", [over, leaves ? to : above + away], "✗", { anchor: "middle" });
     }
   }
 

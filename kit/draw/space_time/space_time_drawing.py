@@ -371,6 +371,7 @@ class Drawing:
             return
         x = self._x(arrow.over)
         if arrow.lost:
+            self.seen.add("lost")
             yield Primitive("text", "lost sign", (x, waits if arrow.sent == NEVER else to), words="✗", anchor="middle")
         elif arrow.received != NEVER:
             back = below - look.head * (1 if below >= above else -1)

@@ -316,6 +316,10 @@ LEGEND: Mapping[str, Entry] = {
     "sign": _line_entry("sign", "watermark or end of input"),
     "wait": Entry(_sign("path", "wait sign", 'd="M2 7H24"'), "along a line: waits in a queue there"),
     "letter": _line_entry("letter", "message from or to the JobMaster"),
+    "lost": Entry(
+        f'<text x="13" y="10.5" text-anchor="middle" style="{escape(STYLES["lost sign"].css())}">✗</text>',
+        "lost on its way",
+    ),
     **{phase_look(look): _phase_entry(look) for look in PHASE_WORDS},
     "open": Entry(_sign("rect", "open sign", 'x="2" y="3" width="22" height="7"'), OPEN_WORDS),
     "slow": Entry(_sign("rect", "slow", 'x="2" y="2" width="22" height="9"'), SLOW_WORDS),
