@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from benchmarks._options import options
 from kit import CheckpointConfig, CollectSink, GeneratorSource, NoRestart, SparkJob, StreamEnvironment, create_session
+from kit.core.protocol.commands import GrantCredit
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.world.actions import Action, LetTimePass, TakeTurn
 from kit.machines.channel.result_partition import MAX_QUEUED_BUFFERS
@@ -144,7 +145,7 @@ class SlowSink:
             return
         action = self._random.choice(possible)
         step = self.lab.step(action)
-        if action.subject.startswith("slow") and any(record.kind == "GrantCredit" for record in step.records):
+        if action.subject.startswith("slow") and any(record.is_a(GrantCredit) for record in step.records):
             self._busy_until_ms[action.subject] = self.lab.look.at_ms + LAB_BUSY_MS
 
 

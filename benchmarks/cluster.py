@@ -30,6 +30,8 @@ from benchmarks._options import options
 from benchmarks.throughput import workloads
 from benchmarks.throughput.kit_jobs import Rows, result_checksum
 from kit import CheckpointConfig, CollectSink, NoRestart, SparkJob, StreamEnvironment, count, create_session, sum_
+from kit.core.protocol.messages import OperatorEventToTask
+from kit.core.protocol.notes import AllTasksRunning
 from kit.stream.operators.sources.source import ReadResult, Split
 from kit.stream.operators.sources.split_enumerator import NO_MORE_SPLITS
 from tests.hosts.spark.cluster import StandaloneCluster, session_settings
@@ -96,11 +98,11 @@ def run(spark: Any, rows: int, directory: str, subtasks: int) -> dict[str, float
         trace, result = job.trace, job.output("result")
         completed = int((job.checkpoints()["status"] == "COMPLETED").sum())
     assert result_checksum(WORKLOAD, result) & (1 << 64) - 1 == workloads.expected(WORKLOAD, rows), "a wrong result"
-    began_ms = next(record.at_ms for record in trace if record.kind == "AllTasksRunning")
+    began_ms = next(record.at_ms for record in trace if record.is_a(AllTasksRunning))
     ends_ms = [
         record.at_ms
         for record in trace
-        if record.kind == "OperatorEventToTask" and record.data["payload"]["kind"] == NO_MORE_SPLITS
+        if record.is_a(OperatorEventToTask) and record.data["payload"]["kind"] == NO_MORE_SPLITS
     ]
     return {"rows_per_s": rows / (max(ends_ms) - began_ms) * 1e3, "checkpoints": completed}
 

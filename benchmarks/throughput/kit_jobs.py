@@ -36,6 +36,8 @@ from kit import (
     create_session,
     sum_,
 )
+from kit.core.protocol.messages import OperatorEventToTask
+from kit.core.protocol.notes import AllTasksRunning, BarrierAligned
 from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.operators.sources.split_enumerator import NO_MORE_SPLITS
 
@@ -212,7 +214,7 @@ def measure(workload: str, rows: int, directory: Path, texts: list[Path], interv
         job.wait()
         trace, result = job.trace, job.output(_RESULT)
         completed = int((job.checkpoints()["status"] == "COMPLETED").sum())
-    begin = next(record.at_ms for record in trace if record.kind == "AllTasksRunning")
+    begin = next(record.at_ms for record in trace if record.is_a(AllTasksRunning))
     end = max(record.at_ms for record in trace if _is_end(record, workload))
     return Measured(rows, (end - begin) / 1e3, completed, result_checksum(workload, result))
 
@@ -220,8 +222,8 @@ def measure(workload: str, rows: int, directory: Path, texts: list[Path], interv
 def _is_end(record: Any, workload: str) -> bool:
     """Return True for the record that ends the time: the last split has been read, or a barrier has arrived."""
     if workload in ("W1", "W1r"):
-        return record.kind == "OperatorEventToTask" and record.data["payload"]["kind"] == NO_MORE_SPLITS
-    return record.kind == "BarrierAligned" and not record.machine.startswith("rows")
+        return record.is_a(OperatorEventToTask) and record.data["payload"]["kind"] == NO_MORE_SPLITS
+    return record.is_a(BarrierAligned) and not record.machine.startswith("rows")
 
 
 if __name__ == "__main__":

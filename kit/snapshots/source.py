@@ -17,8 +17,15 @@ from os import PathLike, fspath
 from typing import Any
 
 from kit.core.metadata import CheckpointMetadata, MetadataSection, metadata_sections, read_metadata
-from kit.core.protocol.events import MetadataWritten
+from kit.core.protocol.commands import WriteSnapshot
+from kit.core.protocol.events import MetadataWritten, SnapshotWritten
 from kit.core.protocol.loggable import loggable
+from kit.core.protocol.messages import (
+    AcknowledgeCheckpoint,
+    ChannelStateWritten,
+    DeclineCheckpoint,
+    TriggerTaskCheckpoint,
+)
 from kit.core.protocol.notes import CheckpointCompleted, TaskAcknowledged
 from kit.core.protocol.tasks import split_task_name
 from kit.core.state.errors import StateError
@@ -217,13 +224,13 @@ def _declined(part: TaskPart, record: TraceRecord) -> None:
 
 
 _STEPS: dict[tuple[str, str], Callable[[TaskPart, TraceRecord], None]] = {
-    ("event", "TriggerTaskCheckpoint"): lambda part, record: None,  # the part is there
-    ("command", "WriteSnapshot"): _copied,
-    ("event", "SnapshotWritten"): _written,
-    ("event", "ChannelStateWritten"): _channels,
-    ("command", "AcknowledgeCheckpoint"): _sent,
-    ("command", "TaskAcknowledged"): _acked,
-    ("command", "DeclineCheckpoint"): _declined,
+    ("event", TriggerTaskCheckpoint.__name__): lambda part, record: None,  # a part exists from then on
+    ("command", WriteSnapshot.__name__): _copied,
+    ("event", SnapshotWritten.__name__): _written,
+    ("event", ChannelStateWritten.__name__): _channels,
+    ("command", AcknowledgeCheckpoint.__name__): _sent,
+    ("command", TaskAcknowledged.__name__): _acked,
+    ("command", DeclineCheckpoint.__name__): _declined,
 }
 
 

@@ -103,7 +103,6 @@ SETTINGS: Mapping[str, tuple[Setting, ...]] = {
     ),
     "Channels": (
         Setting("channel_credits", "credits", "buffers that may be in flight on a channel"),
-        Setting("buffer_rows", "rows in a buffer", "the most rows that a source emits at once"),
         Setting("buffer_bytes", "bytes in a buffer", "a buffer carries at most so much"),
     ),
 }

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from kit.core.html_tables import frame_html
+from kit.core.protocol.notes import AllTasksRunning
 from kit.draw.views.checkpoints.state_html import split_name, tables_html
 from kit.hosts.lab import Lab, LabError
 from kit.hosts.lab.faults.faults import FAULTS, KillWorker, TurnClock
@@ -146,7 +147,7 @@ def what_if(lab: Lab, worker: int) -> Iterator[str]:
     other.scheduler = Adversarial("turn")  # no source reads before all tasks are back
     pending = [each.checkpoint_id for each in lab.moment().pending]
     try:
-        other.run_until(record="AllTasksRunning")
+        other.run_until(record=AllTasksRunning.__name__)
     except LabError as error:
         yield from _for_good(lab, other, str(error).splitlines()[0])
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kit.core.protocol.notes import AllTasksRunning, CheckpointAborted, CheckpointTriggered
 from kit.hosts.lab import Lab
 from kit.run.moments.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
 from widgets.runs.action_history import AT_POSITION
@@ -21,11 +22,11 @@ def targets(lab: Lab) -> dict[str, Target]:
     fails = "lab.run_until(lambda lab: lab.error != '')"
     found: dict[str, Target] = {
         NEXT_CHECKPOINT: _until(checkpoint=lab.look.master.checkpoints.store.latest_id + 1),
-        "a checkpoint begins": _until(record="CheckpointTriggered"),
+        "a checkpoint begins": _until(record=CheckpointTriggered.__name__),
         "an acknowledgement is in flight": _acknowledgement(),
-        "a checkpoint ends badly": _until(record="CheckpointAborted"),
+        "a checkpoint ends badly": _until(record=CheckpointAborted.__name__),
         "something fails": (lambda lab: lab.run_until(lambda lab: lab.error != ""), fails),
-        ALL_RUNNING: _until(record="AllTasksRunning"),
+        ALL_RUNNING: _until(record=AllTasksRunning.__name__),
         "the job has ended": _until(ended=True),
     }
     for task in lab.look.stages[-1].tasks():

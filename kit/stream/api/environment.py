@@ -71,8 +71,8 @@ class StreamEnvironment(metaclass=SignedType):
     (`default_restart_strategy`); in the lab it restarts ten times. Three failures with the same cause, without a
     completed checkpoint in between, end a job unless `restart` counts its restarts. `failover` says which tasks restart
     after a failure: those that exchanges connect with the failed one ("region"), or all ("full"). `rescaling` says when
-    a running job may change its parallelism. For `buffer_rows`, `buffer_bytes`, `channel_credits` and
-    `turn_ms` see `JobSettings`. Raises GraphError and SettingError.
+    a running job may change its parallelism. For `buffer_bytes`, `channel_credits` and `turn_ms` see
+    `JobSettings`. Raises GraphError and SettingError.
 
     In a notebook, running a cell again removes what it added before and what depended on that. In a script each line
     adds to the job.
@@ -95,7 +95,6 @@ class StreamEnvironment(metaclass=SignedType):
         failover: FailoverStrategy | str = FailoverStrategy.FULL,
         rescaling: RescaleConfig | None = None,
         job_id: str | None = None,
-        buffer_rows: int = 65_536,
         buffer_bytes: int = 4 * 1024 * 1024,
         channel_credits: int = 2,
         turn_ms: int = 20,
@@ -123,7 +122,6 @@ class StreamEnvironment(metaclass=SignedType):
             restart_is_default=restart is None,
             failover=failover,  # type: ignore[arg-type]  # a name becomes its member
             rescaling=rescaling or RescaleConfig(),
-            buffer_rows=buffer_rows,
             buffer_bytes=buffer_bytes,
             channel_credits=channel_credits,
             turn_ms=turn_ms,

@@ -423,11 +423,10 @@ class RescaleConfig:
 class JobSettings:
     """All settings of a job that are not of one operator (with Flink's `JobCheckpointingSettings` in it).
 
-    A source emits at most `buffer_rows` rows at once. A sender may have `channel_credits` buffers in flight on a
-    channel before the receiver has taken one. A buffer carries at most `buffer_bytes`: larger batches are split by
-    rows, and a larger single record is sent in fragments, so that a barrier waits for one buffer at most. Flink's
-    buffers have 32 KiB. Here each costs a Python turn, and 4 MiB keep a full batch of a few numeric columns (64k rows
-    of two are 1 MiB) in one piece.
+    A sender may have `channel_credits` buffers in flight on a channel before the receiver has taken one. A buffer
+    carries at most `buffer_bytes`: larger batches are split by rows, and a larger single record is sent in fragments,
+    so that a barrier waits for one buffer at most. Flink's buffers have 32 KiB. Here each costs a Python turn, and 4
+    MiB keep a full batch of a few numeric columns (64k rows of two are 1 MiB) in one piece.
 
     On Spark, one thread runs all tasks of a slot, so a slow function would hold up the barriers of all of them. A task
     therefore takes only as many rows at once as it is expected to process in about `turn_ms`, and the slot handles
@@ -447,7 +446,6 @@ class JobSettings:
     """True if the user did not choose `restart`: the lab then has a default of its own."""
     failover: FailoverStrategy = setting(FailoverStrategy.FULL, FAILOVERS, "jobmanager.execution.failover-strategy")
     rescaling: RescaleConfig = field(default_factory=RescaleConfig)
-    buffer_rows: int = setting(65_536, count(1))
     buffer_bytes: int = setting(4 * 1024 * 1024, whole(1, MAX_BUFFER_BYTES), "taskmanager.memory.segment-size")
     channel_credits: int = setting(2, count(1), "taskmanager.network.memory.buffers-per-channel")
     turn_ms: int = setting(20, milliseconds(1))

@@ -300,10 +300,10 @@ def test_jobs_that_checkpoint_restart_by_default() -> None:
 
 
 def test_settings_travel_with_the_job() -> None:
-    env = environment(buffer_rows=1, buffer_bytes=7, channel_credits=3)
+    env = environment(buffer_bytes=7, channel_credits=3)
     env.from_source(FLIGHTS)
     settings = env.job_graph().settings
-    assert (settings.buffer_rows, settings.buffer_bytes, settings.channel_credits) == (1, 7, 3)
+    assert (settings.buffer_bytes, settings.channel_credits) == (7, 3)
     with pytest.raises(SettingError, match="channel_credits = 0"):
         environment(channel_credits=0)
 

@@ -162,7 +162,6 @@ REFUSED = [
     (ExponentialDelay, {"reset_after_ms": 0}, "reset_after_ms = 0"),
     (ExponentialDelay, {"jitter_factor": 1.5}, "jitter_factor = 1.5: expected 0 to 1"),
     (ExponentialDelay, {"attempts_before_reset": 0}, "attempts_before_reset = 0"),
-    (JobSettings, {"buffer_rows": 0}, "buffer_rows = 0"),
     (JobSettings, {"buffer_bytes": 0}, "buffer_bytes = 0: expected 1 to 134217728"),
     (JobSettings, {"buffer_bytes": 1 << 28}, "buffer_bytes = 268435456"),
     (JobSettings, {"channel_credits": 0}, "channel_credits = 0"),
