@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Annotated, Any, Optional
@@ -32,7 +31,7 @@ Rename = typer.Option(help="Give an operator another uid: OLD=NEW; OLD is a uid,
 Drop = typer.Option(help="Leave out an operator (repeatable).")
 DropState = typer.Option(help="Leave out one state of an operator: OPERATOR=NAME (repeatable).")
 DeleteKey = typer.Option(
-    help="Delete a key from all states of an operator: OPERATOR=KEY; KEY is JSON, or a string (repeatable)."
+    help="Delete a key from all states of an operator: OPERATOR=KEY; KEY as `kit state --key` takes it (repeatable)."
 )
 SetOffset = typer.Option(
     help="Let a source resume at another offset: OPERATOR=SPLIT=OFFSET; Kafka's SPLIT is TOPIC:PARTITION (repeatable)."
@@ -94,7 +93,7 @@ def _keyed(plan: Edit, drop: Texts, drop_state: Texts, delete_key: Texts, max_pa
         plan = plan.drop(operator, name)
     keys: dict[str, list[Any]] = defaultdict(list)
     for operator, text in (_pair("--delete-key", each) for each in delete_key):
-        keys[operator].append(_value(text))
+        keys[operator].append(plan.key_from_text(operator, text))
     for operator, several in keys.items():
         plan = plan.delete_keys(operator, several)
     return plan if max_parallelism is None else plan.set_max_parallelism(max_parallelism)
@@ -118,11 +117,3 @@ def _pair(option: str, text: str) -> tuple[str, str]:
     if not (old and mark and new):
         raise typer.BadParameter(f"{option} {text!r}: expected two texts separated by =")
     return old, new
-
-
-def _value(text: str) -> Any:
-    """Return a key: the JSON value, or the text itself if it is not JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -30,7 +30,7 @@ from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import ArrowKeyedPart, KeyedPart, StateInfo
 from kit.snapshots.checkpoints.located import groups_of, keyed_bytes, list_names, located
 from kit.snapshots.checkpoints.naming import errors_about, label, operator_named, with_uids
-from kit.snapshots.checkpoints.one_key import KeyType, OneKey, key_from_text
+from kit.snapshots.checkpoints.one_key import OneKey
 from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.checkpoints.state_parts import StateParts
@@ -38,6 +38,7 @@ from kit.snapshots.checkpoints.storage import Storage, measured
 from kit.snapshots.checkpoints.versioned_items import COMMITTER_STATE, SOURCE_READER_STATE
 from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.formats.rows import Rows
+from kit.snapshots.given_keys import KeyType, key_from_text
 from kit.snapshots.serializers.type_names import type_named
 from kit.snapshots.serializers.types import Type
 from kit.snapshots.surgery.drafts import Origin

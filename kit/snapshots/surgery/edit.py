@@ -22,6 +22,7 @@ from kit.files.storage import StateFiles
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart
 from kit.snapshots.checkpoints.naming import label, operator_named
 from kit.snapshots.checkpoints.versioned_items import SOURCE_READER_STATE
+from kit.snapshots.given_keys import key_from_text
 from kit.snapshots.serializers.types import Type
 from kit.snapshots.surgery.bootstrap import as_table
 from kit.snapshots.surgery.copied_files import CopiedFiles, is_below
@@ -177,6 +178,14 @@ class Edit:
         deletion = KeyDeletion(keys)
         changed = replace(draft, change_pairs=(*draft.change_pairs, deletion))
         return self._with(draft, changed, "delete keys", deletion=deletion)
+
+    def key_from_text(self, operator: str, text: str) -> Any:
+        """Return the key of an operator that a text means, as `Checkpoint.key_from_text` does.
+
+        Raises KeyError for an unknown operator, CheckpointError for a text that is no key of the type of its keys.
+        """
+        type_ = self._key_type(self._draft(operator))
+        return text if type_ is None else key_from_text(text, type_)
 
     def map(self, operator: str, state: str, function: MapValues) -> Edit:
         """Change the values of a keyed state with a function of Arrow columns.

@@ -10,6 +10,7 @@ import pyarrow as pa
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.formats.canonical import Pair
 from kit.snapshots.formats.headers import KeyedState
+from kit.snapshots.given_keys import key_column, plain_key
 from kit.snapshots.python_values import python_values
 from kit.snapshots.serializers.types import Type, column
 from kit.snapshots.surgery.key_hashes import key_of
@@ -67,22 +68,8 @@ class KeyDeletion:
 
 def check_keys(keys: Keys, type_: Type, operator: str) -> None:
     """Raise CheckpointError if a key is not of the type of an operator's keys: it would delete nothing."""
-    if callable(keys) or type_.is_opaque:
-        return
-    for key in keys:
+    for key in () if callable(keys) else keys:
         try:
-            (found,) = python_values(column(type_, [key]))
-        except CheckpointError:
-            found = None
-        if key is None or isinstance(key, bool) != isinstance(found, bool) or plain_key(found) != plain_key(key):
-            raise CheckpointError(
-                f"the key {key!r} is a {type(key).__name__}, but the keys of {operator!r} are of type {type_.name}, so "
-                "no row has it: give a key of that type"
-            )
-
-
-def plain_key(key: Any) -> Any:
-    """Return a key that can be compared: a dict as the tuple of its values."""
-    if isinstance(key, dict):
-        return tuple(plain_key(each) for each in key.values())
-    return tuple(map(plain_key, key)) if isinstance(key, list | tuple) else key
+            key_column(key, type_)
+        except CheckpointError as error:
+            raise CheckpointError(f"operator {operator!r}: {error}") from None
