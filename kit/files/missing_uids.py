@@ -33,4 +33,4 @@ def _has_state(operator: ChainedOperator) -> bool:
     spec = operator.spec
     if spec.key_type is not None or isinstance(spec, SourceSpec | SinkSpec):
         return True
-    return bool(spec.declared_states() or spec.declared_operator_states())
+    return bool(spec.declared_operator_states())

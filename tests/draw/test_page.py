@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,15 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kit import Lab
+from kit.draw.page import page as page_module
 from kit.draw.page.page import export_html, page_html
 from kit.draw.stage.drawing import graph
-from kit.draw.stage.film import film_layout
+from kit.draw.stage.film import FilmBuilder, film_layout
 from kit.draw.stage.frames import Frame, frames
 from kit.draw.stage.scene import Scene
 from kit.draw.views.views import VIEWS
 from kit.hosts.lab import open_scenario
+from kit.run.run import run_of
 from tests.draw.labs import lab_of, letters
 from tests.draw.script import story
 from tests.draw.unpacked import drawn
@@ -261,6 +265,42 @@ def test_a_page_draws_each_subtask_of_a_group_that_is_opened(page: Page, tmp_pat
         page.locator('[data-open="totals"]').click()
         expect(box).to_have_count(1)
         page.locator(".kit-player").press("ArrowLeft" if step else "Home")
+
+
+@pytest.fixture(scope="module")
+def rescaled() -> Lab:
+    """A run whose two vertices are large in the second of three epochs."""
+    lab = Lab(letters(parallelism=2), seed=1)
+    lab.run_until(record="AllTasksRunning")
+    for parallelism in (8, 3):
+        lab.rescale(parallelism, wait=True)
+    return lab
+
+
+def opened_in(page: str) -> dict[str, Any]:
+    """Return the films of a page in which a vertex is open."""
+    film = page.partition('id="film">')[2].partition("</script>")[0]
+    packed = json.loads(film.replace("<\\/", "</"))["opened"]
+    return {name: json.loads(zlib.decompress(b64decode(each))) for name, each in packed.items()}
+
+
+def test_a_page_has_the_film_with_each_large_vertex_open(rescaled: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = opened_in(page_html(rescaled))
+    assert list(opened) == ["letters", "totals"]
+    for vertex, film in opened.items():
+        builder = FilmBuilder([vertex])
+        builder.take(run_of(rescaled))
+        sets = [frame["set"] for frame in builder.film["frames"]]
+        assert film == json.loads(
+            json.dumps({name: builder.film[name] for name in ("stages", "looks")} | {"sets": sets})
+        )
+    sizes = [
+        len(b64encode(zlib.compress(json.dumps(each, separators=(",", ":"), ensure_ascii=False).encode())))
+        for each in opened.values()
+    ]
+    for most, names in ((sum(sizes), ["letters", "totals"]), (sum(sizes) - 1, ["letters"]), (sizes[0] - 1, [])):
+        monkeypatch.setattr(page_module, "MOST_OPENED", most)
+        assert list(opened_in(page_html(rescaled))) == names
 
 
 def test_a_page_opens_where_one_stood_and_a_channel_stays_chosen_by_its_ends(page: Page, tmp_path: Path) -> None:

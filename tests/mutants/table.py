@@ -1120,7 +1120,7 @@ SPARK: tuple[Row, ...] = (
     (
         "session-open-to-all",
         "Spark serves the blocks of a session of the kit to every user of the machine",
-        "kit.hosts.spark.session:create_session",
+        "kit.hosts.spark.session:session_settings",
         "LOCAL | AUTHENTICATED",
         "LOCAL",
         ByTest("hosts/spark/test_other_users.py::test_another_user_gets_nothing_of_a_session_of_the_kit"),

@@ -271,8 +271,8 @@ def decode(value: Any) -> Any:
 
 
 SURFACES: dict[str, Any] = {}
-SHARED: list[Any] = []
-"""Functions and classes that copies share."""
+SHARED: dict[int, Any] = {}
+"""Functions, classes and modules that copies share, by `id`: they are kept, so no other object gets the number."""
 
 
 class Pickler(pickle.Pickler):
@@ -288,9 +288,8 @@ class Pickler(pickle.Pickler):
                 self.order.append(value._number)
             return "r", self.order.index(value._number), value._classes, value._values, value._surface["name"]
         if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType):
-            if not any(each is value for each in SHARED):
-                SHARED.append(value)
-            return "s", next(number for number, each in enumerate(SHARED) if each is value)
+            SHARED[id(value)] = value
+            return "s", id(value)
         return None
 
 

@@ -101,21 +101,39 @@ def create_session(
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = QUIET | PUSHING_FILTERS | FAILING_FAST | ({} if is_local(master) else HEARTBEATS)
-    settings |= {f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()}
-    if master is None or master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        settings |= LOCAL | AUTHENTICATED | {"spark.executorEnv.PYTHONPATH": os.pathsep.join(_import_path())}
-        settings["spark.local.dir"] = _private_directory()
-    builder = SparkSession.builder.appName(app_name).master(master or f"local[{slots + SPARE_CORES}]")
-    for name, value in (settings | dict(config or {})).items():
+    for name, value in session_environment(master).items():
+        os.environ.setdefault(name, value)
+    builder = SparkSession.builder
+    for name, value in session_settings(app_name, slots, master, config).items():
         builder = builder.config(name, value)
     with waiting(lambda: ("starting Java" if SparkContext._gateway is None else "starting Spark", "")):
         session = builder.getOrCreate()
     keep_jobs_on_interrupt(session)
     return session
+
+
+def session_environment(master: str | None) -> dict[str, str]:
+    """Return the environment variables that a session needs in this process unless they are set."""
+    here = {"SPARK_LOCAL_IP": "127.0.0.1"} if _is_here(master) else {}
+    return {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, **here}
+
+
+def session_settings(
+    app_name: str, slots: int, master: str | None, config: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the Spark settings of a session; those in `config` override the others."""
+    settings = {"spark.app.name": app_name, "spark.master": master or f"local[{slots + SPARE_CORES}]"}
+    settings |= QUIET | PUSHING_FILTERS | FAILING_FAST | ({} if is_local(master) else HEARTBEATS)
+    settings |= {f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()}
+    if _is_here(master):
+        settings |= LOCAL | AUTHENTICATED | {"spark.executorEnv.PYTHONPATH": os.pathsep.join(_import_path())}
+        settings["spark.local.dir"] = _private_directory()
+    return settings | dict(config or {})
+
+
+def _is_here(master: str | None) -> bool:
+    """Return True if all processes of the session are on this machine."""
+    return master is None or master.startswith("local")
 
 
 def is_local(master: str | None) -> bool:

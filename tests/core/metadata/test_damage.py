@@ -204,6 +204,20 @@ def test_what_flink_would_refuse_to_read_is_not_written() -> None:
             write_metadata(operator(OperatorSubtaskState(managed_keyed_state=(handle,))))
 
 
+def test_an_object_of_another_class_is_not_written_and_all_that_may_be_are_named() -> None:
+    operators = ["EmptyFileMergingOperatorStreamStateHandle", "FileMergingOperatorStreamStateHandle"]
+    keyed = ["ChangelogStateBackendHandle", "ChangelogStateHandleStreamImpl", "InMemoryChangelogStateHandle"]
+    keyed += ["IncrementalRemoteKeyedStateHandle", "KeyGroupsSavepointStateHandle", "KeyGroupsStateHandle"]
+    for place, known in (
+        ("managed_operator_state", [*operators, "OperatorStreamStateHandle"]),
+        ("managed_keyed_state", keyed),
+        ("input_channel_state", ["InputChannelStateHandle", "MergedInputChannelStateHandle"]),
+        ("result_subpartition_state", ["MergedResultSubpartitionStateHandle", "ResultSubpartitionStateHandle"]),
+    ):
+        with pytest.raises(MetadataError, match=f"a str; expected .*, one of {', '.join(known)}; pass one"):
+            write_metadata(operator(OperatorSubtaskState(**{place: ("state",)})))
+
+
 def test_a_subtask_beyond_the_parallelism_or_twice_is_refused() -> None:
     states = {0: OperatorSubtaskState(), 1: OperatorSubtaskState()}
     data = write_metadata(CheckpointMetadata(1, (OperatorState(ID, 2, 128, states, name="counter"),)))

@@ -4,7 +4,8 @@ The job is `source` x2 -hash-> `sums` x2, and `source` is a chain of two operato
 operators have a `RecordingCoordinator`. The test looks at the one on the head of `source` (with `on="sums"` at that of
 `sums`), and after each event the harness compares the others with it.
 
-With `regions=True` the exchange is a forward one, so that the tasks of each subtask are a region, which restarts alone.
+With `regions=True` the exchange is a forward one, so that the tasks of each subtask are a region, which restarts alone
+unless `failover` and `rescaling` say otherwise.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from kit.stream.operators.coordinator import (
     OperatorCoordinatorContext,
     Payload,
 )
-from kit.stream.settings.job_settings import FailoverStrategy, FixedDelay, JobSettings, RestartStrategy
+from kit.stream.settings.job_settings import FailoverStrategy, FixedDelay, JobSettings, RescaleConfig, RestartStrategy
 from tests.answers import favourable
 from tests.machines.coordinator.harness import JOB, graph, operator_id
 
@@ -148,7 +149,13 @@ def _without_state(call: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def job_of(
-    specs: Mapping[str, OperatorSpec], restart: RestartStrategy, *, regions: bool = False, **checkpoint: Any
+    specs: Mapping[str, OperatorSpec],
+    restart: RestartStrategy,
+    *,
+    regions: bool = False,
+    failover: FailoverStrategy | None = None,
+    rescaling: RescaleConfig | None = None,
+    **checkpoint: Any,
 ) -> JobGraph:
     """Return the job graph with these specs, by operator id."""
     job = graph(chains={"source": 2}, **checkpoint).job_graph
@@ -161,8 +168,9 @@ def job_of(
         )
         for vertex in job.vertices
     )
-    failover = FailoverStrategy.REGION if regions else FailoverStrategy.FULL
-    settings = JobSettings(checkpoint=job.settings.checkpoint, restart=restart, failover=failover)
+    failover = failover or (FailoverStrategy.REGION if regions else FailoverStrategy.FULL)
+    rescaling = rescaling or RescaleConfig()
+    settings = JobSettings(checkpoint=job.settings.checkpoint, restart=restart, failover=failover, rescaling=rescaling)
     return JobGraph(JOB, "job", vertices, settings)
 
 

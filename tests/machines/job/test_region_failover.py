@@ -21,7 +21,7 @@ from kit.core.protocol.notes import AcknowledgeIgnored, CheckpointAborted, State
 from kit.core.protocol.tasks import ExecutionState
 from kit.machines.job.status import JobStatus, Phase
 from kit.stream.operators.coordinator import NO_CHECKPOINT
-from kit.stream.settings.job_settings import ExponentialDelay, FixedDelay, NoRestart
+from kit.stream.settings.job_settings import ExponentialDelay, FailoverStrategy, FixedDelay, NoRestart, RescaleConfig
 from tests.machines.coordinator.harness import keyed_state
 from tests.machines.job.harness import JobHarness
 
@@ -103,12 +103,21 @@ def test_a_failure_of_all_regions_restarts_the_job() -> None:
     assert len(job.take(commands.StopEpoch)) == 1
 
 
-@pytest.mark.parametrize("regions", [True, False])
-def test_a_job_with_full_failover_restarts_all_tasks(regions: bool) -> None:
-    job = two_regions(regions=regions).run()
+@pytest.mark.parametrize(
+    ("facts", "is_alone"),
+    [
+        ({}, True),
+        ({"regions": False}, False),
+        ({"failover": FailoverStrategy.FULL}, False),
+        ({"rescaling": RescaleConfig(reactive=True)}, False),
+    ],
+    ids=["regions", "one region", "full failover", "reactive"],
+)
+def test_a_region_restarts_alone_unless_the_settings_say_otherwise(facts: dict[str, Any], is_alone: bool) -> None:
+    job = two_regions(**facts).run()
     job.fail("source/1")
-    assert bool(job.take(commands.StopTasks)) is regions
-    assert bool(job.take(commands.StopEpoch)) is not regions
+    assert bool(job.take(commands.StopTasks)) is is_alone
+    assert bool(job.take(commands.StopEpoch)) is not is_alone
 
 
 def test_attempts_count_on_over_a_restart_of_the_whole_job() -> None:
@@ -470,3 +479,16 @@ def test_a_region_restarts_as_soon_as_its_slots_are_there() -> None:
     job.give(events.SlotsChanged(slots=2))
     assert len(job.take(commands.StartTasks)) == 1
     assert "slot-wait" not in job.timers
+
+
+def test_regions_that_wait_for_their_slots_restart_together() -> None:
+    job = two_regions().run()
+    job.give(events.SlotsChanged(slots=0))
+    for slot in (1, 0):
+        job.give(events.SlotLost(epoch=1, slot=slot, error="it died"))
+    job.answer_all()
+    job.wait(100)
+    job.give(events.SlotsChanged(slots=2))
+    (start,) = job.take(commands.StartTasks)
+    assert list(start.attempts) == [*SECOND, *FIRST, "slot 0", "slot 1"]
+    assert set(start.attempts.values()) == {2}

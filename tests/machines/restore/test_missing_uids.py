@@ -5,9 +5,20 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from kit import CollectionSource, CollectSink, Lab, StreamEnvironment, sum_
+from kit import (
+    CheckpointedFunction,
+    CollectionSource,
+    CollectSink,
+    FunctionInitializationContext,
+    Lab,
+    ListStateDescriptor,
+    ProcessFunction,
+    StreamEnvironment,
+    sum_,
+)
 from kit.hosts.lab.errors import LabJobFailedError
 from kit.hosts.spark import SparkJob
 from tests.hosts.spark.jobs import ThreadGang
@@ -39,6 +50,30 @@ def test_a_savepoint_warns_of_operators_with_state_and_no_uid(ask: str, caplog: 
         getattr(running(env(uids=False)), ask)(wait=True)
     (told,) = caplog.messages
     assert told.startswith("job sums: 'totals' has state and no uid.")
+
+
+class Listing(ProcessFunction, CheckpointedFunction):
+    """Keeps a list of operator state."""
+
+    SEEN = ListStateDescriptor("seen", pa.int64())
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        context.operator_state.list_state(self.SEEN)
+
+    def process_element(self, row: Any, ctx: Any) -> None:
+        ctx.emit(row)
+
+
+def test_each_operator_with_state_and_no_uid_is_named_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    made = StreamEnvironment("sums", parallelism=1)
+    stream: Any = made.from_source(CollectionSource(ROWS, batch_rows=2, rows_per_second=400), name="rows")
+    stream = stream.map(dict).name("copied").process(Listing).name("listed").map(dict).uid("again").process(Listing)
+    totals = stream.uid("known").key_by("k").aggregate(total=sum_("n")).name("totals")
+    totals.map(dict).name("shown").rebalance().sink_to(CollectSink("out"), name="out")
+    with caplog.at_level(logging.WARNING, logger="kit.hosts.lab"):
+        running(made).savepoint(wait=True)
+    (told,) = caplog.messages
+    assert told.startswith("job sums: 'rows', 'listed', 'totals', 'out' have state and no uid.")
 
 
 @pytest.mark.parametrize("uids", [True, False])
