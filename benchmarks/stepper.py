@@ -185,7 +185,14 @@ def job(vertices: int, parallelism: int, rows: int = 600) -> StreamEnvironment:
 
 def page_of(stepper: Stepper, folder: Path) -> Path:
     """The widget's page, with a stand-in for its model."""
-    state = {"film": stepper.film, "value": stepper.value, "n": stepper.n, "picked": "", "told": {}, "offers": []}
+    state = {
+        "film": stepper.film,
+        "value": stepper.value,
+        "n": stepper.n,
+        "selected": "",
+        "item_details": {},
+        "offers": [],
+    }
     data = json.dumps(state, separators=(",", ":")).replace("</", "<\\/")
     script = stage_js().replace("export default {", "const stage = {")
     path = folder / "stepper.html"

@@ -40,14 +40,13 @@ MOST_PAIRS, SAMPLES = 4000, 120
 @dataclass(frozen=True, slots=True)
 class Node:
     """A box: its first line is its title. `meaning` is a class of graphs.css: "", good, bad, waits, root, lit, been,
-    quiet, question. `tip` is shown on hover; `picked` names the item that a click selects.
+    quiet, question. `tip` is shown on hover.
     """
 
     name: str
     lines: tuple[str, ...]
     meaning: str = ""
     tip: str = ""
-    picked: str = ""
     ends: bool = False
     """True for a final state, which is drawn with a double frame."""
 
@@ -357,8 +356,7 @@ def _frame_title(group: Group, box: Box, direction: str) -> str:
 
 
 def _box(node: Node, box: Box) -> str:
-    picked = f' data-picked="{escape(node.picked)}"' if node.picked else ""
-    parts = [f'<g class="g-node {node.meaning}"{picked} data-node="{escape(node.name)}">{_tip(node.tip)}']
+    parts = [f'<g class="g-node {node.meaning}" data-node="{escape(node.name)}">{_tip(node.tip)}']
     parts.append(
         f'<rect x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}" rx="6" class="g-box"/>'
     )
@@ -432,7 +430,7 @@ def _dot(graph: Graph) -> Dot:
         from kit.draw.graphviz_objects import Dot
 
     colours = light_colours()
-    made = Dot(
+    dot = Dot(
         graph.name,
         graph.caption,
         graph_attr={
@@ -452,13 +450,13 @@ def _dot(graph: Graph) -> Dot:
         edge_attr={"fontname": FONT, "fontsize": "10", "fontcolor": colours["ink-2"]},
     )
     for number, group in enumerate(graph.groups):
-        with made.subgraph(name=f"cluster_{number}") as inside:
+        with dot.subgraph(name=f"cluster_{number}") as inside:
             inside.attr(label=graphviz.escape(group.title), labeljust="l", style="rounded,filled")
             inside.attr(fillcolor=colours["card"], color=colours["line-2"], fontsize="11")
             for name in group.members:
                 inside.node(_key(name))
     for row in graph.rows:
-        with made.subgraph(graph_attr={"rank": "same"}) as beside:
+        with dot.subgraph(graph_attr={"rank": "same"}) as beside:
             for one, other in pairwise(row):
                 beside.edge(_key(one), _key(other), style="invis")
     for node in graph.nodes:
@@ -471,7 +469,7 @@ def _dot(graph: Graph) -> Dot:
             "fontcolor": ink,
             "tooltip": graphviz.escape(node.tip or node.lines[0]),
         }
-        made.node(_key(node.name), _label(node.lines), **look, **heavy, **ends)
+        dot.node(_key(node.name), _label(node.lines), **look, **heavy, **ends)
     for edge in graph.edges:
         meaning, _, dashed = edge.meaning.partition(" ")
         style = {"style": "dashed"} if "dashed" in (meaning, dashed) else {}
@@ -479,8 +477,8 @@ def _dot(graph: Graph) -> Dot:
         label = {"label": _roomy(edge.lines)} if edge.lines else {}
         label |= {"tooltip": graphviz.escape(edge.tip)} if edge.tip else {}
         between, pointing = _in_order(edge)
-        made.edge(*map(_key, between), color=colour, **label, **style, **pointing, **_sides(graph))
-    return made
+        dot.edge(*map(_key, between), color=colour, **label, **style, **pointing, **_sides(graph))
+    return dot
 
 
 def _key(name: str) -> str:

@@ -15,10 +15,10 @@ from kit.draw.assets import asset
 def panel(title: str, *parts: str, under: str = "", styles: tuple[str, ...] = ()) -> str:
     """Return one complete fragment; `title` and `under` are text, `parts` HTML, `styles` files of this package."""
     rules = "".join([*map(asset, ("theme.css", "panel.css", *styles)), TABLE_CSS])
-    told = f"<p>{escape(under)}</p>" if under else ""
+    paragraph = f"<p>{escape(under)}</p>" if under else ""
     return (
         f'<div class="kit-picture" role="group" aria-label="{escape(title)}"><style>{rules}</style>'
-        f'<div class="kit-panel"><h3>{escape(title)}</h3>{told}{"".join(parts)}</div></div>'
+        f'<div class="kit-panel"><h3>{escape(title)}</h3>{paragraph}{"".join(parts)}</div></div>'
     )
 
 

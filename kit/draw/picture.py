@@ -58,10 +58,10 @@ def page_html(drawing: str, caption: str, least_width: float = 0.0) -> str:
     drawing = re.sub(r'(\bid="|url\(#|href="#)(kit-[\w-]+)', rf"\1\2-{own}", drawing)
     drawing = re.sub(r'(<svg[^>]*?style=")', rf"\1min-width:{least_width:g}px;", drawing, count=1)
     rules = f".{UNTRUSTED} {{ display: none; }} .kit-picture[hidden] {{ display: block !important; }}"
-    told = escape(f"{caption}: to see the picture, run the cell or trust the notebook (File, Trust Notebook)")
+    alternative = escape(f"{caption}: to see the picture, run the cell or trust the notebook (File, Trust Notebook)")
     inside = f'<div style="overflow-x:auto">{drawing}</div>'
     picture = f'<div class="kit-picture" hidden="hidden"><style>{asset("theme.css")}{rules}</style>{inside}</div>'
-    return f'<div><p class="{UNTRUSTED}">{told}</p>{picture}</div>'
+    return f'<div><p class="{UNTRUSTED}">{alternative}</p>{picture}</div>'
 
 
 def resolved(picture: str) -> str:
@@ -79,9 +79,9 @@ class Svg(str):
     @classmethod
     def of(cls, text: str, caption: str) -> Svg:
         """Return the document with its caption."""
-        made = cls(text)
-        made.caption = caption
-        return made
+        picture = cls(text)
+        picture.caption = caption
+        return picture
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the picture to a file, whose name must end in .svg; returns its path. The file has the light colours.
@@ -146,9 +146,9 @@ class Chart:
             self.figure.savefig(written, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
         _, _, svg = written.getvalue().decode().partition("<svg")
         head, _, drawn = svg.partition(">")
-        told = f'role="img" aria-label="{escape(self.caption)}"'
+        alternative = f'role="img" aria-label="{escape(self.caption)}"'
         size = f'width="100%" style="max-width:{LEAST_WIDTH * MOST_GROWTH:g}px"'
-        head = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', f"{size} {told}", head)
+        head = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', f"{size} {alternative}", head)
         return f"<svg{head}>{CARD}{drawn}"
 
     def _repr_html_(self) -> str:

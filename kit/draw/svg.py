@@ -45,11 +45,11 @@ def _described(stage: Stage, moment: Moment) -> str:
     vertices = ", ".join(f"{each.name} with {each.parallelism}" for each in stage.vertices)
     states = Counter(task.state.lower() for task in moment.tasks.values())
     tasks = ", ".join(f"{count} {state}" for state, count in states.items()) or "none"
-    told = [f"The job at {moment.elapsed_ms:,} ms: subtasks of {vertices}; tasks: {tasks}"]
+    parts = [f"The job at {moment.elapsed_ms:,} ms: subtasks of {vertices}; tasks: {tasks}"]
     for each in [*moment.checkpoints.values()][-MOST_DESCRIBED:]:
         acked = f", {len(each.acked)} of {len(each.expected)} acknowledged" if each.status == PENDING else ""
-        told.append(f"checkpoint {each.checkpoint_id} {each.status}{acked}")
-    return "; ".join(told)
+        parts.append(f"checkpoint {each.checkpoint_id} {each.status}{acked}")
+    return "; ".join(parts)
 
 
 def document(width: float, height: float, drawn: str, caption: str, described: str = "") -> Svg:

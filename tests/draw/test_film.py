@@ -82,7 +82,9 @@ def test_whatever_way_a_run_took_its_film_is_that_of_the_run(ways: list[int], se
     made = frames(lab)
     assert unpacked(builder.film) == [drawn(frame) for frame in made]
     assert known(builder.film) == [told_anew(frame) for frame in made]
-    assert [frame["told"] for frame in builder.film["frames"]] == [frame["told"] for frame in film(lab)["frames"]]
+    assert [frame["in_story"] for frame in builder.film["frames"]] == [
+        frame["in_story"] for frame in film(lab)["frames"]
+    ]
     assert unpacked(copy.film) == unpacked(builder.film)
 
 
@@ -103,8 +105,8 @@ class Copy:
         self.film["frames"][replaced] = news["frames"]
         self.film["stages"] += news["stages"]
         self.film["looks"] += news["looks"]
-        for number, told in news["told"].items():
-            self.film["frames"][int(number)]["told"] = told
+        for number, in_story in news["in_story"].items():
+            self.film["frames"][int(number)]["in_story"] = in_story
 
 
 @cache

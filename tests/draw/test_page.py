@@ -320,7 +320,7 @@ def test_a_page_opens_where_one_stood_and_a_channel_stays_chosen_by_its_ends(pag
     colour = page.locator('[data-name="l0"]').evaluate("(lane) => getComputedStyle(lane).stroke")
     page.mouse.click(x, y)
     ends = page.locator(".kit-details-head b").inner_text()
-    assert page.evaluate("kitModel.get('picked')").startswith("channel:")
+    assert page.evaluate("kitModel.get('selected')").startswith("channel:")
     assert "→" in ends
     assert page.locator('[data-name="l0"]').evaluate("(lane) => getComputedStyle(lane).stroke") == colour
     lab.rescale(3)
@@ -336,13 +336,13 @@ def test_a_page_opens_where_one_stood_and_a_channel_stays_chosen_by_its_ends(pag
     )
     old, new = dict(numbers[0]), dict(numbers[-1])
     moved = next(name for name in old if name in new and old[name] != new[name])
-    page.evaluate("(number) => kitModel.set('picked', `channel:${number}`)", old[moved])
+    page.evaluate("(number) => kitModel.set('selected', `channel:${number}`)", old[moved])
     for key, number in (("End", new[moved]), ("Home", old[moved])):
         page.locator(".kit-player").press(key)
-        assert page.evaluate("kitModel.get('picked')") == f"channel:{number}"
+        assert page.evaluate("kitModel.get('selected')") == f"channel:{number}"
         assert page.locator(".kit-details-head b").inner_text() == moved
     added = next(name for name in new if name not in old)
     page.locator(".kit-player").press("End")
-    page.evaluate("(number) => kitModel.set('picked', `channel:${number}`)", new[added])
+    page.evaluate("(number) => kitModel.set('selected', `channel:${number}`)", new[added])
     page.locator(".kit-player").press("Home")
-    assert page.evaluate("kitModel.get('picked')") == f"gone:{added}"
+    assert page.evaluate("kitModel.get('selected')") == f"gone:{added}"

@@ -74,12 +74,12 @@ def test_piece_by_piece_it_is_the_same_as_at_once(settings: dict[str, Any]) -> N
         lab.step()
         if step % 7 == 0:
             data = feed.changes()
-            sizes.append(len(data["elements"]["columns"]["made"]))
+            sizes.append(len(data["elements"]["columns"]["start"]))
             page.take(data)
     page.take(feed.changes())
     assert page.all == told(lab)
     assert len(page.checkpoints) > 1
-    assert max(sizes) < len(page.tables["elements"]["made"]), "a piece has only what is new or under way"
+    assert max(sizes) < len(page.tables["elements"]["start"]), "a piece has only what is new or under way"
 
 
 def test_a_run_that_went_back_is_told_anew() -> None:
@@ -104,7 +104,7 @@ def test_the_tables_are_what_travelled() -> None:
     lanes, phrases = data["lanes"], data["phrases"]
     for each, arrow in zip(found.elements, arrows(data, "elements"), strict=True):
         assert each.queued is not None
-        assert arrow.made == each.queued.n
+        assert arrow.start == each.queued.n
         assert NAMES[arrow.look] == {"buffer": "records", "barrier": "barrier"}.get(each.kind, "sign")
         assert (lanes[arrow.source], lanes[arrow.target]) == (each.sender, each.receiver)
         assert arrow.over == (-1 if each.over is None else each.over.n)

@@ -47,7 +47,7 @@ DRAWN = """
   const { run } = pane;
   const hints = [
     ...drawing.spots.map(({ mark, known }) => run.hint(mark, known)),
-    ...drawing.arrows.map(({ name, i, lookName }) => run.told(name, i, lookName, pane.chosen).join("\\n")),
+    ...drawing.arrows.map(({ name, i, lookName }) => run.arrowHint(name, i, lookName, pane.chosen).join("\\n")),
   ];
   return { drawn, hints, legend: run.legend(drawing) };
 }

@@ -124,9 +124,9 @@ def test_pointing_tells_and_a_click_names(page: Page, lab: Lab, exported: Path) 
     assert f"{source} → {target}" in tip
     assert "crosses the cut: sent before it, taken after it" in tip
     view.click(position=at)
-    assert page.evaluate("window.picked") == f"channel:{found['channel']}"
+    assert page.evaluate("window.selected") == f"channel:{found['channel']}"
     page.get_by_role("button", name="totals/1", exact=True).click()
-    assert page.evaluate("window.picked") == "task:totals/1"
+    assert page.evaluate("window.selected") == "task:totals/1"
 
 
 def test_it_follows_the_theme(page: Page, exported: Path) -> None:

@@ -45,13 +45,13 @@ def test_the_explorer_and_all_questions_read_each_record_once(folded: Counter[st
     lab.why()
     for _ in range(5):
         explorer.step()
-        explorer.stepper.picked = "task:sums/0"
+        explorer.stepper.selected = "task:sums/0"
         lab.why("sums/1")
     lab.trace.why()
     lab.look.svg()
     assert explorer.session.run.moment == lab.moment() == moment_at(lab.trace)
     assert checkpoint_life(lab).answer()
-    assert explorer.told == ""
+    assert explorer.error == ""
     assert set(folded) == {record.id for record in lab.trace}
     assert set(folded.values()) == {1}
     explorer.close()

@@ -36,7 +36,7 @@ def why_blocked(player: Player) -> Locator:
     player.trigger()
     player.until("accounts/1 has its barrier")
     player.app.locator(".kit-viewport .lock").first.dispatch_event("click")
-    return player.app.locator(".kit-told table").first
+    return player.app.locator(".kit-added-details table").first
 
 
 def who_made_it_slow(player: Player) -> Locator:
@@ -44,7 +44,7 @@ def who_made_it_slow(player: Player) -> Locator:
     player.close_details()
     player.until(COMPLETE)
     player.app.locator(".kit-chip").last.click()
-    return player.app.locator(".kit-told tbody tr").first
+    return player.app.locator(".kit-added-details tbody tr").first
 
 
 def what_a_death_loses(player: Player) -> Locator:
@@ -54,7 +54,7 @@ def what_a_death_loses(player: Player) -> Locator:
         player.step()
     player.app.locator('.kit-viewport [data-name="t:accounts/1:name"]').dispatch_event("click")
     player.app.get_by_role("button", name="What if worker 1 died now?").click()
-    return player.app.locator(".kit-told ul").first
+    return player.app.locator(".kit-added-details ul").first
 
 
 def which_records(player: Player) -> Locator:

@@ -52,7 +52,7 @@ class Player:
         else:
             raise AssertionError(f"the page shows {count.inner_text()}, and the kernel is at step {step}")
         self.at = step
-        assert self.ask("explorer.told") == ""
+        assert self.ask("explorer.error") == ""
         self.look()
 
     def look(self) -> None:

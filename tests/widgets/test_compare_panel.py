@@ -18,7 +18,7 @@ def test_the_job_is_run_under_each_mode() -> None:
     lab = Lab(ready_job("two-sources", rows=16, interval_ms=60))
     explorer, panel = _panel(lab)
     panel.go.click()
-    assert explorer.told == ""
+    assert explorer.error == ""
     assert all(name in panel.shown.value for name in ("at least once", "aligned, 40 ms timeout", "unaligned"))
     assert "compare_modes(env, busy_ms={&#x27;sums&#x27;: 12" in panel.code.value
     assert lab.position == 1, "the explorer's own run stays as it is"

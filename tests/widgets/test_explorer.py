@@ -83,11 +83,11 @@ def test_buttons_lead_the_lab_on_and_the_stage_follows() -> None:
     assert explorer.explored.n == len(explorer.lab.trace)
     explorer.controls.checkpoint.click()
     until(explorer, "the next checkpoint is complete")
-    assert explorer.told == ""
+    assert explorer.error == ""
     assert list(explorer.lab.checkpoints()["status"]) == ["COMPLETED"]
     position, code = explorer.lab.position, explorer.code
     until(explorer, "the next checkpoint is complete")  # the job ends before: no error, and nothing is used up
-    assert explorer.told == ""
+    assert explorer.error == ""
     said = explorer.controls.why_not.value
     assert "Not before the job ends: the next checkpoint is complete. The run has not moved." in said
     assert (explorer.lab.position, explorer.code) == (position, code)
@@ -95,18 +95,18 @@ def test_buttons_lead_the_lab_on_and_the_stage_follows() -> None:
     explorer.stepper.refresh()
     assert "The job is finished" in explorer.controls.why_not.value
     explorer.controls.savepoint.click()
-    assert explorer.told != ""
+    assert explorer.error != ""
 
 
 def test_the_next_checkpoint_is_let_come_and_a_failure_is_not() -> None:
     """A mark beyond the end of the run is not there yet, so the stage asks for it."""
     explorer = kit.show("keyed-sum")
     explorer.stepper._heard(None, {"wanted": "mark", "mark": "failure"}, None)
-    assert "No failure follows" in explorer.told
+    assert "No failure follows" in explorer.error
     assert explorer.lab.position == 1
     explorer.controls.checkpoint.click()
     explorer.stepper._heard(None, {"wanted": "mark", "mark": "checkpoint"}, None)
-    assert explorer.told == ""
+    assert explorer.error == ""
     assert list(explorer.lab.checkpoints()["status"]) == ["COMPLETED"]
 
 
@@ -183,8 +183,8 @@ def test_what_is_done_in_the_past_begins_a_fork() -> None:
     before = explorer.lab.past.actions
     explorer.stepper.n = 20
     there = explorer.explored.position
-    assert len(explorer.explored.there.trace) >= 20
-    assert explorer.explored.there.position == there < len(before)
+    assert len(explorer.explored.lab_at_cursor.trace) >= 20
+    assert explorer.explored.lab_at_cursor.position == there < len(before)
     explorer.step()
     assert len(explorer.explored_runs) == 2
     assert explorer.lab.position == there + 1
@@ -277,11 +277,11 @@ def test_it_is_saved_as_a_page_a_scenario_and_a_trace(tmp_path: Path) -> None:
     for name in ("run.html", "run.scenario", "run.jsonl"):
         panel.path.value = str(tmp_path / name)
         panel.save.click()
-        assert explorer.told == ""
+        assert explorer.error == ""
         assert (tmp_path / name).stat().st_size > 1000
     panel.path.value = str(tmp_path / "run.txt")
     panel.save.click()
-    assert "expected a file that ends in .html, .scenario or .jsonl" in explorer.told
+    assert "expected a file that ends in .html, .scenario or .jsonl" in explorer.error
     assert list(Trace.load(tmp_path / "run.jsonl")) == list(explorer.lab.trace)
 
 
@@ -340,7 +340,7 @@ def test_a_file_that_was_written_is_not_said_of_another_run(tmp_path: Path) -> N
 ACTIONS: dict[str, Callable[[Explorer], object]] = {
     "a step": lambda explorer: explorer.step(),
     "the cursor": lambda explorer: setattr(explorer.stepper, "value", 0),
-    "a click on a thing": lambda explorer: setattr(explorer.stepper, "picked", "job"),
+    "a click on a thing": lambda explorer: setattr(explorer.stepper, "selected", "job"),
     "another tab": lambda explorer: explorer.turn_to("Faults"),
     "a fork": lambda explorer: explorer.fork(),
     "a button": lambda explorer: explorer.controls.checkpoint.click(),
@@ -357,13 +357,13 @@ def test_a_message_is_about_the_last_action_alone(name: str, tmp_path: Path) -> 
     assert panel.said.value.startswith("Written: ")
     panel.path.value = str(tmp_path / "x.txt")
     panel.save.click()
-    assert "expected a file that ends in" in explorer.told
+    assert "expected a file that ends in" in explorer.error
     assert panel.said.value == "", "x.txt was not written"
     explorer.session.go_to_next("restore")
-    assert "No restore follows" in explorer.told
-    assert "expected a file" not in explorer.told
+    assert "No restore follows" in explorer.error
+    assert "expected a file" not in explorer.error
     ACTIONS[name](explorer)
-    assert explorer.told == ""
+    assert explorer.error == ""
 
 
 def test_what_the_app_does_by_itself_leaves_the_message() -> None:
@@ -371,11 +371,11 @@ def test_what_the_app_does_by_itself_leaves_the_message() -> None:
     explorer.session.go_to_next("failure")
     explorer._soon.ask()
     explorer._look_again()
-    assert "No failure follows" in explorer.told
+    assert "No failure follows" in explorer.error
     explorer.lab.faults.kill_driver()
     explorer.stepper.refresh()
     explorer.step()
-    assert explorer.told, "the step was refused, and what it led to is said"
+    assert explorer.error, "the step was refused, and what it led to is said"
 
 
 @pytest.mark.parametrize("name", ["run.html", "run.scenario", "run.jsonl"])
@@ -384,11 +384,11 @@ def test_saving_makes_no_directories(name: str, tmp_path: Path) -> None:
     panel = explorer.turn_to("Save")
     panel.path.value = str(tmp_path / "nope" / name)
     panel.save.click()
-    assert explorer.told == f"there is no directory {tmp_path / 'nope'}: create it first, or save to one that exists"
+    assert explorer.error == f"there is no directory {tmp_path / 'nope'}: create it first, or save to one that exists"
     assert not any(tmp_path.iterdir())
     panel.path.value = str(tmp_path / name)
     panel.save.click()
-    assert explorer.told == ""
+    assert explorer.error == ""
     assert (tmp_path / name).exists()
 
 
@@ -433,7 +433,7 @@ def test_a_panel_is_made_when_it_is_first_shown() -> None:
     assert made() == ["Next", "Compare"]
     explorer.tabs.selected_index = 0
     assert made() == ["Stage", "Next", "Compare"]
-    assert explorer.told == ""
+    assert explorer.error == ""
 
 
 def test_items_are_drawn_by_group_and_found_by_all_words() -> None:

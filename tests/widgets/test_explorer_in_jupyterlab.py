@@ -170,12 +170,12 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     expect(app.get_by_text("This is the past, at")).to_be_visible()
     app.locator(".kit-action:enabled").first.click()
     expect(app.locator(".kit-title select")).to_have_value(re.compile("^fork 1"))
-    assert says(notebook, "explorer.told") == ""
+    assert says(notebook, "explorer.error") == ""
     tab(app, "Compare")
     app.get_by_role("button", name="the runs above").click()
     app.locator(".jupyter-button.mod-primary", has_text="Compare").click()
     expect(app.locator("div.kit-comparison svg")).to_be_visible()
-    assert says(notebook, "explorer.told") == ""
+    assert says(notebook, "explorer.error") == ""
 
     # a message stays while it is about the last action
     tab(app, "Save")
@@ -296,7 +296,7 @@ def test_the_five_questions_of_a_new_user_are_answered_without_scrolling(
     for theme in THEMES:
         notebook.theme(theme.title())
         player.app.locator('.kit-viewport [data-name^="t:"]').first.dispatch_event("click")
-        expect(player.app.locator(".kit-told")).to_contain_text("What it holds")
+        expect(player.app.locator(".kit-added-details")).to_contain_text("What it holds")
         wrong += [f"{theme} details: {each}" for each in barriers(page, ".kit-explorer")]
         for title in ("Missions", "Look closer", "Save"):
             tab(player.app, title)

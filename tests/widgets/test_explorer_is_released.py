@@ -23,7 +23,7 @@ PRESSES: dict[str, Callable[[Explorer], object]] = {
     "Fork from here": lambda explorer: explorer.fork_here.click(),
     "Go on from here": lambda explorer: explorer.go_on.click(),
     "a step back": lambda explorer: setattr(explorer.stepper, "value", 5),
-    "a click on an item": lambda explorer: setattr(explorer.stepper, "picked", "task:sums/0"),
+    "a click on an item": lambda explorer: setattr(explorer.stepper, "selected", "task:sums/0"),
     "another tab": lambda explorer: setattr(explorer.tabs, "selected_index", 2),
     "Rescale": lambda explorer: explorer.panel("Rescale").rescale.click(),
     "Start": lambda explorer: explorer.panel("Another run").start.click(),
@@ -52,7 +52,7 @@ def test_a_press_updates_each_part_once(name: str, monkeypatch: pytest.MonkeyPat
     read = Stepper.refresh
     monkeypatch.setattr(Stepper, "refresh", lambda self: (calls.update(["film"]), read(self))[1])
     PRESSES[name](explorer)
-    assert explorer.told == ""
+    assert explorer.error == ""
     assert calls.pop("film", 0) <= 1
     assert calls == {"controls": 1, "stage": 1, "panel": 1}
     explorer.close()
@@ -66,7 +66,7 @@ def test_a_closed_explorer_is_collected_with_its_labs() -> None:
     explorer.session.run_until("the next checkpoint is complete")
     for panel in explorer.panels:
         explorer.turn_to(panel.title)
-    explorer.stepper.picked = "task:totals/0"
+    explorer.stepper.selected = "task:totals/0"
     explorer.panel("Find a key").key.value = "UA"
     explorer.panel("Rescale").rescale.click()
     explorer.panel("Rescale").plan.again.click()
@@ -75,7 +75,7 @@ def test_a_closed_explorer_is_collected_with_its_labs() -> None:
     explorer.fork()
     explorer.turn_to("Space-time")
     explorer.step()
-    assert explorer.told == ""
+    assert explorer.error == ""
     kept = [weakref.ref(each) for each in (explorer, explorer.session, explorer.lab, lab, explorer.stepper)]
     assert len(_instances) - len(before) > 300
     explorer.close()

@@ -23,15 +23,15 @@ ANOTHER = "Another run"
 
 def text(explorer: Explorer) -> str:
     """Return the details without tags."""
-    html = re.sub(r"<style>.*?</style>", "", explorer.stepper.told["html"], flags=re.DOTALL)
+    html = re.sub(r"<style>.*?</style>", "", explorer.stepper.item_details["html"], flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
 def pick(explorer: Explorer, what: str) -> str:
     """Click on an item, and return its details."""
-    explorer.stepper.picked = what
-    assert explorer.stepper.told["picked"] == what
-    assert explorer.stepper.told["n"] == explorer.stepper.n
+    explorer.stepper.selected = what
+    assert explorer.stepper.item_details["selected"] == what
+    assert explorer.stepper.item_details["n"] == explorer.stepper.n
     return text(explorer)
 
 
@@ -103,7 +103,7 @@ def test_in_the_past_it_is_told_as_it_was(midway: Explorer) -> None:
     midway.stepper.n = 60
     then = text(midway)
     assert then != now
-    assert midway.stepper.told["n"] == midway.stepper.n
+    assert midway.stepper.item_details["n"] == midway.stepper.n
     assert midway.lab.position > midway.explored.position
 
 
@@ -127,7 +127,7 @@ def test_a_message_is_lost_where_it_flies() -> None:
     flying = next(name for name, each in explorer.lab.moment().messages.items() if each.mail == "ack")
     pick(explorer, f"message:{flying}")
     choose(explorer, "Lose it")
-    assert explorer.told == ""
+    assert explorer.error == ""
     assert explorer.lab.past.last_action.verb == "drop"
     assert run(explorer.code, env=letters()).past.actions == explorer.lab.past.actions
 
@@ -203,7 +203,7 @@ def test_only_what_differs_is_set_and_said() -> None:
     panel.fields["parallelism"].value = "3"
     panel.seed.value = 4
     panel.start.click()
-    assert explorer.told == ""
+    assert explorer.error == ""
     assert "env = ready_job('flights', parallelism=3, interval_ms=40, unaligned=True)\n" in explorer.code
     assert "lab = Lab(env, seed=4)\n" in explorer.code
     assert explorer.lab.job.settings.checkpoint == CheckpointConfig(
@@ -223,7 +223,7 @@ def test_a_run_goes_on_from_a_savepoint_with_another_parallelism() -> None:
     panel.begin.value = "from a savepoint taken now"
     panel.fields["parallelism"].value = "3"
     panel.start.click()
-    assert explorer.told == ""
+    assert explorer.error == ""
     restored = explorer.lab.look.restores()
     assert set(restored.query("operator == 'totals'")["task"]) == {"totals/0", "totals/1", "totals/2"}
     again = run(explorer.code)
@@ -239,7 +239,7 @@ def test_ones_own_job_is_run_with_other_settings() -> None:
     panel.fields["channel_credits"].value = "1"
     panel.restart.value = panel.restart.options[1][1]
     panel.start.click()
-    assert explorer.told == ""
+    assert explorer.error == ""
     assert [vertex.parallelism for vertex in explorer.lab.job.vertices] == [3, 3]
     assert explorer.lab.job.settings.channel_credits == 1
     explorer.step()
@@ -253,10 +253,10 @@ def test_what_cannot_be_is_said_in_the_app() -> None:
     panel = explorer.panel(ANOTHER)
     panel.fields["interval_ms"].value = "3"
     panel.start.click()
-    assert explorer.told == "interval_ms = 3: expected 10 or more, or None for no periodic checkpoints"
+    assert explorer.error == "interval_ms = 3: expected 10 or more, or None for no periodic checkpoints"
     panel.fields["interval_ms"].value = "three"
     panel.start.click()
-    assert explorer.told.startswith("interval is 'three'")
+    assert explorer.error.startswith("interval is 'three'")
     panel.reset.click()
     assert panel.differences == {}
 
@@ -300,8 +300,8 @@ def test_the_diagram_has_the_stages_cursor_and_each_run_its_own() -> None:
     assert first.n == 30
     first.n = 12
     assert explorer.stepper.n == 12
-    first.picked = "task:sums/0"
-    assert explorer.stepper.told["picked"] == "task:sums/0"
+    first.selected = "task:sums/0"
+    assert explorer.stepper.item_details["selected"] == "task:sums/0"
     explorer.fork_here.click()
     assert panel.diagram is not first
     assert panel.widget.children == (panel.diagram,)

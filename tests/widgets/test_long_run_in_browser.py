@@ -47,7 +47,7 @@ class Kernel:
         self.stepper, self.page = stepper, page
         stepper.send = lambda content, buffers=None: self._tell("tell", content)  # type: ignore[method-assign]
         stepper.send_state = lambda key=None: self._tell("become", "film", stepper.film)  # type: ignore
-        names = ("film", "value", "n", "picked", "told", "offers")
+        names = ("film", "value", "n", "selected", "item_details", "offers")
         data = json.dumps({name: getattr(stepper, name) for name in names}).replace("</", "<\\/")
         script = stage_js().replace("export default {", "const stage = {")
         page.set_content(

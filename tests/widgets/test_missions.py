@@ -34,7 +34,7 @@ def test_a_mission_is_played_through_the_explorer(app: Explorer, name: str) -> N
     for number in range(lines):
         assert name not in app.session.accomplished, f"line {number} of the solution is not needed"
         panel.show.click()
-        assert app.told == ""
+        assert app.error == ""
     assert app.session.accomplished == {name}
     assert panel.state.value.startswith(f"<p>✓ {panel.mission.title}: ")
     assert "✓" in {value: label for label, value in panel.choice.options}[name]
@@ -102,7 +102,7 @@ def test_a_mission_is_a_page(name: str, tmp_path: Path) -> None:
     """With its hints, the recorded answer and its run; and it says what a page cannot do."""
     mission = kit.mission(name)
     text = unescape(Path(export_mission(mission, str(tmp_path / "mission.html"))).read_text("utf-8"))
-    for told in (mission.task, *mission.hints, mission.made, *(code for code, _ in mission.solution)):
+    for told in (mission.task, *mission.hints, mission.setup_code, *(code for code, _ in mission.solution)):
         assert told in text
     lab = mission.lab()
     for _, act in mission.solution:

@@ -15,10 +15,10 @@ def test_the_answer_is_shown_after_the_reader_has_committed_to_one(chosen: str, 
     prediction = Prediction(BANK)
     assert prediction.commit.disabled
     prediction.answers.value = chosen
-    assert prediction.told.value == "", "nothing is told before the reader commits"
+    assert prediction.verdict.value == "", "nothing is told before the reader commits"
     assert prediction.chosen is None
     prediction.commit.click()
-    assert f"<b>{verdict}</b> {BANK.why}</p>" in prediction.told.value
+    assert f"<b>{verdict}</b> {BANK.why}</p>" in prediction.verdict.value
     assert repr(prediction) == f"Prediction({BANK.text!r}, chosen: {chosen!r})"
     assert prediction.answers.disabled, "an answer is given once"
 

@@ -20,9 +20,9 @@ def app() -> Explorer:
     return Explorer(lab)
 
 
-def look(app: Explorer, view: str, picked: str = "") -> str:
+def look(app: Explorer, view: str, selected: str = "") -> str:
     """Click on an item on the stage, and return what a view shows."""
-    app.stepper.picked = picked
+    app.stepper.selected = selected
     panel = app.turn_to("Look closer")
     panel.choice.value = view
     panel.update()
@@ -39,8 +39,8 @@ def test_a_view_is_of_the_checkpoint_that_was_clicked(app: Explorer, view: str) 
 
 
 def test_a_checkpoint_that_was_clicked_says_first_why_it_took_so_long(app: Explorer) -> None:
-    app.stepper.picked = "checkpoint:2"
-    assert app.stepper.told["html"].index("Why did checkpoint 2 take") < 80
+    app.stepper.selected = "checkpoint:2"
+    assert app.stepper.item_details["html"].index("Why did checkpoint 2 take") < 80
 
 
 def test_what_a_death_would_undo_is_one_view(app: Explorer) -> None:
@@ -72,7 +72,7 @@ def test_where_a_key_went_is_three_clicks_away() -> None:
     app.controls.rescale.click()
     assert app.tabs.get_title(app.tabs.selected_index) == "Rescale"
     app.panel("Rescale").rescale.click()
-    assert app.told == ""
+    assert app.error == ""
     assert len(app.explored_runs) == 1
     assert lab_of(app).look.master.epoch == 2
     assert widths(app) == {3}
@@ -101,7 +101,7 @@ def test_a_rescale_that_is_only_asked_for_is_stepped_through_by_vertex() -> None
     first, *others = panel.fields
     panel.fields[first].value = lab_of(app).job.vertex(first).parallelism
     panel.ask.click()
-    assert app.told == ""
+    assert app.error == ""
     assert lab_of(app).look.master.epoch == 1
     assert "Rescale: asked for, not done yet" in app.controls.why_not.value
     app.controls.until.value = "all tasks are running"
@@ -114,7 +114,7 @@ def test_a_rescale_that_is_only_asked_for_is_stepped_through_by_vertex() -> None
     for name, field in panel.fields.items():
         field.value = {first: 2}.get(name, 3)
     panel.rescale.click()
-    assert "that is the parallelism that the run has" in app.told
+    assert "that is the parallelism that the run has" in app.error
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -127,7 +127,7 @@ def test_a_rescale_waits_for_the_next_checkpoint_if_the_user_says_so(later: bool
     panel = app.panel("Rescale")
     panel.later.value = later
     panel.ask.click()
-    assert app.told == ""
+    assert app.error == ""
     assert ("at_once=False" in app.code) == later
     lab = lab_of(app)
     for _ in range(150):
@@ -151,7 +151,7 @@ def test_another_run_begins_with_a_snapshot_that_there_is() -> None:
     begin = app.panel("Another run").begin
     assert [label.partition(",")[0] for label, _ in begin.options] == ["from scratch", "from savepoint 3"]
     app.panel("Another run").start.click()
-    assert app.told == ""
+    assert app.error == ""
     assert widths(app) == {3}
     assert "Checkpoint 3 was given to the tasks" in app.panel("Look closer").shown.value
     known: dict[str, Any] = {"env": env}
@@ -167,4 +167,4 @@ def test_a_job_that_left_nothing_has_nothing_to_rescale() -> None:
     app.stepper.refresh()
     app.controls.rescale.click()
     app.panel("Rescale").another.click()
-    assert "left no snapshot" in app.told
+    assert "left no snapshot" in app.error

@@ -45,14 +45,14 @@ def test_a_key_that_is_typed_in_is_followed() -> None:
     planner = RescalePlanner(WORDS, 4, before=2)
     planner.key.value = "UA"
     group, subtask = assign_to_key_group("UA", 128), assign_key_to_parallel_operator("UA", 128, 4)
-    assert f"is in key group {group}, which subtask {subtask} owns" in planner.told.value
+    assert f"is in key group {group}, which subtask {subtask} owns" in planner.key_place.value
     numbers = RescalePlanner(list(range(100)), 4)
     numbers.key.value = "17"
-    assert f"key group {assign_to_key_group(17, 128)}" in numbers.told.value
+    assert f"key group {assign_to_key_group(17, 128)}" in numbers.key_place.value
     numbers.key.value = "seventeen"
-    assert "is no key here: keys are int64" in numbers.told.value
+    assert "is no key here: keys are int64" in numbers.key_place.value
     numbers.key.value = ""
-    assert numbers.told.value == ""
+    assert numbers.key_place.value == ""
 
 
 def test_the_keys_of_a_lab_with_the_parallelism_that_it_has() -> None:

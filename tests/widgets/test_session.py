@@ -146,10 +146,10 @@ def test_an_observer_that_raises_is_a_message(session: Session) -> None:
 def test_an_offer_on_an_item_is_an_action(session: Session) -> None:
     session.run_until(ALL_RUNNING)
     session.pick("task:sums/0")
-    labels = {each["label"]: each["key"] for each in offers(session.run, session.run.picked)}
+    labels = {each["label"]: each["key"] for each in offers(session.run, session.run.selected)}
     choose(session, labels["What if worker 0 died now?"])
     assert "If worker 0 died now" in session.answer
-    assert "sums/0" in details_html(session.run, session.run.picked)
+    assert "sums/0" in details_html(session.run, session.run.selected)
     choose(session, labels["Freeze worker 0"])
     assert session.answer == "", "it was asked before"
     assert lab_of(session).past.last_action.key == "freeze:0"

@@ -48,12 +48,12 @@ def test_what_is_offered_on_a_checkpoint_is_about_it(explorer: Explorer) -> None
 def test_of_several_channels_that_are_held_back_one_is_let_go(explorer: Explorer) -> None:
     words = []
     for channel in (0, 1, 2):
-        explorer.stepper.picked = f"channel:{channel}"
+        explorer.stepper.selected = f"channel:{channel}"
         (offer,) = (each for each in explorer.stepper.offers if each["label"] == "Hold it back")
         words.append(offer["key"].partition("|")[2])
         explorer.stepper._handle_custom_msg({"do": offer["key"]}, [])
     assert held_back(explorer.lab) == tuple(words)
-    explorer.stepper.picked = "channel:1"
+    explorer.stepper.selected = "channel:1"
     (offer,) = (each for each in explorer.stepper.offers if each["label"] == "Let it go again")
     explorer.stepper._handle_custom_msg({"do": offer["key"]}, [])
     assert held_back(explorer.lab) == (words[0], words[2])
@@ -89,8 +89,8 @@ def test_a_fork_knows_the_requests_before_it_and_no_later_ones(explorer: Explore
 def test_a_checkpoint_tells_its_own_figures(explorer: Explorer) -> None:
     told = {}
     for number in (4, 5):
-        explorer.stepper.picked = f"checkpoint:{number}"
-        told[number] = explorer.stepper.told["html"]
+        explorer.stepper.selected = f"checkpoint:{number}"
+        told[number] = explorer.stepper.item_details["html"]
     facts = [frame.get("facts", {}) for frame in explorer.stepper.film["frames"]]
     for number, html in told.items():
         known = explorer.lab.moment().checkpoints[number]

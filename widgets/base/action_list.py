@@ -40,7 +40,7 @@ class ActionList(ListeningWidget):
         super().__init__(**traits)
         self._on_press = on_press
         self._items: tuple[Item, ...] = ()
-        self.on_msg(self._told)
+        self.on_msg(self._on_message)
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -62,7 +62,7 @@ class ActionList(ListeningWidget):
             raise ValueError(f"{item.label}: {item.why_not}")
         self._on_press(key)
 
-    def _told(self, _: Any, content: Any, __: Any) -> None:
+    def _on_message(self, _: Any, content: Any, __: Any) -> None:
         """Handle a click on a button, which may have been removed meanwhile."""
         if any(each.key == content.get("do") and not each.why_not for each in self._items):
             self._on_press(content["do"])
@@ -77,8 +77,8 @@ class ActionList(ListeningWidget):
         shown = found[:MOST_SHOWN]
         groups: dict[str, list[dict[str, str]]] = {}
         for each in shown:
-            told = {name: value for name, value in each._asdict().items() if value and name != "group"}
-            groups.setdefault(each.group, []).append(told)
+            fields = {name: value for name, value in each._asdict().items() if value and name != "group"}
+            groups.setdefault(each.group, []).append(fields)
         with self.hold_sync():
             self.groups = [{"title": title, "items": items} for title, items in groups.items()]
             left = len(found) - len(shown)

@@ -12,23 +12,23 @@ ROW = {"flex_flow": "row wrap", "align_items": "center"}
 
 def button(label: str, hint: str, act: Callable[[], object], icon: str = "", style: str = "") -> ipywidgets.Button:
     """Return a button with a name, as wide as its text."""
-    made = ipywidgets.Button(
+    new_button = ipywidgets.Button(
         description=label,
         tooltip=hint,
         icon=icon,
         button_style=style,
         layout={"width": "auto", "min_width": "34px", "align_self": "flex-start"},
     )
-    made.on_click(lambda _: act())
-    return made
+    new_button.on_click(lambda _: act())
+    return new_button
 
 
 def icon_button(label: str, icon: str, hint: str, act: Callable[[], object]) -> ipywidgets.Button:
     """Return a button that shows an icon, and its name and purpose on hover."""
-    made = button(label, f"{label}: {hint}", act, icon)
-    made.layout.width = "32px"
-    made.add_class("kit-icon-only")  # the name stays in the page, for screen readers
-    return made
+    new_button = button(label, f"{label}: {hint}", act, icon)
+    new_button.layout.width = "32px"
+    new_button.add_class("kit-icon-only")  # the name stays in the page, for screen readers
+    return new_button
 
 
 def dropdown(name: str, hint: str) -> ipywidgets.Dropdown:

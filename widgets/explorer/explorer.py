@@ -59,15 +59,17 @@ LOOK_EVERY_S = 1.0
 
 
 class Explorer(StaysInNotebook, ipywidgets.VBox):
-    """An app over a Lab, a SparkJob, a Trace or a scenario. `made` is the code that made the lab, if it was made here.
+    """An app over a Lab, a SparkJob, a Trace or a scenario.
+
+    `setup_code` is the code that creates the lab, if the explorer created it.
 
     `session` is what the user does, without the widgets: the runs, the cursor, the actions. `stepper` is the stage,
     `lab` the lab that is shown, `code` the actions as Python; `controls` and `panels` have the buttons. Raises
     TypeError for anything but a run.
     """
 
-    def __init__(self, thing: Any, made: str = "") -> None:
-        self.session = Session(thing, made)
+    def __init__(self, thing: Any, setup_code: str = "") -> None:
+        self.session = Session(thing, setup_code)
         self._stages = Stages(self.session)
         self._is_turned = False
         """True if another panel was chosen and is not updated yet."""
@@ -163,7 +165,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         return self.session.runs
 
     @property
-    def told(self) -> str:
+    def error(self) -> str:
         """The error of the last action; "" if it succeeded."""
         return self.session.error
 
@@ -303,7 +305,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             self._live.stop()
             self.session.close()
             self._stages.close()
-            for panel in self._panels.made:
+            for panel in self._panels.opened:
                 if isinstance(panel, MonitorPanel | SpaceTimePanel | ComparePanel):
                     panel.close()
             close_with_parts(self.savepoint_directory)
@@ -325,15 +327,15 @@ def show(thing: Any = None, *, tab: bool = False) -> Explorer | CheckpointBrowse
         if tab:
             in_a_tab(browser, thing.title)
         return browser
-    made = ""
+    setup_code = ""
     if thing is None:
         thing = next(iter(READY_JOBS))
     if isinstance(thing, str):
-        made = f"env = ready_job({thing!r})\nlab = Lab(env)"
+        setup_code = f"env = ready_job({thing!r})\nlab = Lab(env)"
         thing = ready_job(thing)
     if isinstance(thing, StreamEnvironment | JobGraph):
         thing = Lab(thing)
-    explorer = Explorer(thing, made)
+    explorer = Explorer(thing, setup_code)
     if tab:
         in_a_tab(explorer, explorer.session.run.headline[0])
     return explorer

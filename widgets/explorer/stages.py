@@ -37,8 +37,11 @@ class Stages:
     def _make(self, run: ExploredRun) -> Stepper:
         session, stepper = self._session, Stepper(run.thing)
         self._shown_changes[run] = run.changes
-        move, pick = lambda: session.move(None if stepper.is_last else stepper.n), lambda: session.pick(stepper.picked)
-        for name, act in (("n", move), ("picked", pick)):
+        move, pick = (
+            lambda: session.move(None if stepper.is_last else stepper.n),
+            lambda: session.pick(stepper.selected),
+        )
+        for name, act in (("n", move), ("selected", pick)):
             stepper.observe(lambda _, act=act: self._unless_updating(act), name)
         stepper.on_step(session.step)
         stepper.on_mark(session.go_to_next)
@@ -68,7 +71,7 @@ class Stages:
                 self._shown_changes[run] = run.changes
             if run.cursor is not None:
                 stepper.n = run.cursor
-            stepper.picked = run.picked
+            stepper.selected = run.selected
             stepper.goes_on = run.lab is not None and can_go_on(run.lab)
         if self.widget.children != (stepper,):
             self.widget.children = (stepper,)
@@ -76,10 +79,10 @@ class Stages:
     def update_details(self) -> None:
         """Show the details of the selected item, and the actions on it."""
         run, stepper = self._session.run, self.stepper
-        if run.picked:
-            html = self._session.answer + details_html(run, run.picked)
-            stepper.told = {"picked": run.picked, "n": stepper.n, "html": html}
-        stepper.offers = list(offers(run, run.picked)) if run.picked else []
+        if run.selected:
+            html = self._session.answer + details_html(run, run.selected)
+            stepper.item_details = {"selected": run.selected, "n": stepper.n, "html": html}
+        stepper.offers = list(offers(run, run.selected)) if run.selected else []
 
     def close(self) -> None:
         """Remove the stages from the page."""

@@ -93,12 +93,12 @@ class ComparePanel:
         self._forget()
         asked = self._asked
         if self.what.value == MODES:
-            made, code = self._modes()
+            comparison, code = self._modes()
         else:
-            made = compare({explored.name: explored.thing for explored in self._session.runs})
+            comparison = compare({explored.name: explored.thing for explored in self._session.runs})
             code = "kit.draw.compare({'the run': lab, 'the fork': other})"
         self._shown_of = asked
-        self.shown.value = made._repr_html_()
+        self.shown.value = comparison._repr_html_()
         self.code.value = f"<p>as Python: <code>{escape(code)}</code></p>"
 
     def _modes(self) -> tuple[Any, str]:

@@ -34,15 +34,15 @@ class KeyFinder:
 
     def update(self) -> None:
         """Look for the key at the cursor."""
-        lab, key = self._session.run.there, self.field.value
+        lab, key = self._session.run.lab_at_cursor, self.field.value
         self.field.offer(() if lab is None else keys_of(lab))
         if not key:
             self.found.value = UNSET
         elif lab is None:
             self.found.value = "<p>A recorded run does not say what is in state.</p>"
         else:
-            told = list(places(lab, key)) or [f"no task holds the key {key} now"]
-            self.found.value = f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in told)}</ul>"
+            places_of_key = list(places(lab, key)) or [f"no task holds the key {key} now"]
+            self.found.value = f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in places_of_key)}</ul>"
 
 
 def keys_of(lab: Lab) -> Iterator[object]:

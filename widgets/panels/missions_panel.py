@@ -75,7 +75,7 @@ class MissionsPanel:
         self.hint.disabled = self._hints >= len(self.mission.hints)
 
     def _begin(self) -> None:
-        self._session.begin(self.mission.title, self.mission.lab(), self.mission.made)
+        self._session.begin(self.mission.title, self.mission.lab(), self.mission.setup_code)
 
     def _hint(self) -> None:
         self._hints += 1

@@ -74,7 +74,7 @@ class ActionPanel:
     def update(self) -> None:
         """List the items at the cursor."""
         explored = self._session.run
-        lab = explored.there
+        lab = explored.lab_at_cursor
         if lab is None:
             self.list.offer([], why_none_can_act(explored))
             return
@@ -120,8 +120,8 @@ class ViewPanel:
         subject = explored.subject
         self.field.widget.layout.display = "" if view.asks else "none"
         self.asked.description, asked = view.asks, self.field.value if view.asks else ""
-        there = (id(explored), len(subject.whole.trace), explored.n, subject.checkpoint)
-        wanted = (view, self.as_table.value, there, asked)
+        moment = (id(explored), len(subject.whole.trace), explored.n, subject.checkpoint)
+        wanted = (view, self.as_table.value, moment, asked)
         if wanted == self._drawn:
             return
         self.question.value = f'<div class="kit-question">{escape(view.question)}</div>'
@@ -141,32 +141,32 @@ class SpaceTimePanel:
         self._session = session
         self._stage = stage
         """Returns the stage of the run that is shown."""
-        self._made: dict[ExploredRun, SpaceTimeWidget] = {}
+        self._diagrams: dict[ExploredRun, SpaceTimeWidget] = {}
         self.widget = ipywidgets.Box(layout={"display": "block"})
 
     @property
     def diagram(self) -> SpaceTimeWidget | None:
         """The diagram of the run that is shown, if it was made."""
-        return self._made.get(self._session.run)
+        return self._diagrams.get(self._session.run)
 
     def update(self) -> None:
         """Read the progress of the run; the cursor is the stage's."""
         explored = self._session.run
-        made = self._made.get(explored)
-        if made is None:
+        diagram = self._diagrams.get(explored)
+        if diagram is None:
             stage = self._stage()
-            made = self._made[explored] = SpaceTimeWidget(explored.thing, n=stage.n, stage=stage)
-            for name in ("n", "picked"):
-                ipywidgets.link((stage, name), (made, name))
+            diagram = self._diagrams[explored] = SpaceTimeWidget(explored.thing, n=stage.n, stage=stage)
+            for name in ("n", "selected"):
+                ipywidgets.link((stage, name), (diagram, name))
         else:
-            made.refresh()
-        if self.widget.children != (made,):
-            self.widget.children = (made,)
+            diagram.refresh()
+        if self.widget.children != (diagram,):
+            self.widget.children = (diagram,)
 
     def close(self) -> None:
         """Remove the diagrams from the page."""
-        for made in self._made.values():
-            made.close()
+        for diagram in self._diagrams.values():
+            diagram.close()
 
 
 class MonitorPanel:

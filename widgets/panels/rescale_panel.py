@@ -64,7 +64,7 @@ class RescalePanel:
 
     def update(self) -> None:
         """Show the run's parallelism at the cursor. Numbers that the user set are kept while it does not change."""
-        lab = self._session.run.there
+        lab = self._session.run.lab_at_cursor
         self._asking.layout.display = "none" if lab is None else ""
         if lab is not None:
             self._show_of(lab)
@@ -106,8 +106,8 @@ class RescalePanel:
         widest = max(self._at.values())
         numbers = set(wanted.values())
         all_alike = len(numbers) == 1 and set(wanted) == {name for name, at in self._at.items() if at == widest}
-        told: int | dict[str, int] = numbers.pop() if all_alike else wanted
-        return told, at_once, f"{told!r}{'' if at_once else ', at_once=False'}"
+        parallelism: int | dict[str, int] = numbers.pop() if all_alike else wanted
+        return parallelism, at_once, f"{parallelism!r}{'' if at_once else ', at_once=False'}"
 
     def _ask(self) -> None:
         wanted, at_once, arguments = self._call()
@@ -119,7 +119,7 @@ class RescalePanel:
 
     def _rescale(self) -> None:
         wanted, at_once, arguments = self._call()
-        if self._session.run.there is not None and self._session.run.there.status == "CREATED":
+        if self._session.run.lab_at_cursor is not None and self._session.run.lab_at_cursor.status == "CREATED":
             self._session.run_until(ALL_RUNNING)
         self._session.do(
             lambda lab: lab.rescale(wanted, at_once=at_once, wait=True), f"lab.rescale({arguments}, wait=True)"
@@ -153,11 +153,11 @@ class PlannerPanel:
         if self._of is explored:
             return
         self.planner = None
-        if explored.there is None:
+        if explored.lab_at_cursor is None:
             self.note.value = "A recorded run has no state to read keys from: widgets.RescalePlanner(keys) takes keys."
         else:
             try:
-                self.planner = RescalePlanner(explored.there)
+                self.planner = RescalePlanner(explored.lab_at_cursor)
                 self.note.value = f"The keys at {explored.at}."
                 self._of = explored
             except ValueError:

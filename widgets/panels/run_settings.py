@@ -180,7 +180,7 @@ class RunSettings:
 
     def _offer_snapshots(self) -> None:
         """List the snapshots that a run may start from: those at the cursor, or one taken now."""
-        lab = self._session.run.there
+        lab = self._session.run.lab_at_cursor
         self._taken = {} if lab is None else snapshots_of(lab)
         options = [(SCRATCH, SCRATCH), *((f"from {label}", path) for path, (label, _) in self._taken.items())]
         if lab is not None and not lab.ended:
@@ -235,32 +235,32 @@ class RunSettings:
             assert shown.lab is not None
             job, lines = changed_job(shown.lab.job, changed), [*shown.job_code, *changed_job_code(changed)]
         else:
-            told = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+            arguments_code = ", ".join(f"{name}={value!r}" for name, value in changed.items())
             job = ready_job(self.job.value, **changed)
-            lines = [f"env = ready_job({self.job.value!r}{', ' if told else ''}{told})"]
+            lines = [f"env = ready_job({self.job.value!r}{', ' if arguments_code else ''}{arguments_code})"]
         arguments: dict[str, Any] = {"seed": self.seed.value} if self.seed.value else {}
         scheduler = _last_come_last(job) if self.scheduler.value == "last" else self.scheduler.value
         if scheduler != "":
             arguments["scheduler"] = scheduler
-        told = "".join(f", {name}={value!r}" for name, value in arguments.items())
+        arguments_code = "".join(f", {name}={value!r}" for name, value in arguments.items())
         if self.begin.value != SCRATCH:
             earlier, path, before = self._earlier()
             lines = [before, *lines]
             arguments |= {"restore_path": path, "after": earlier}
-            told += ", restore_path=path, after=earlier"
+            arguments_code += ", restore_path=path, after=earlier"
         lab = Lab(job, **arguments)
         shown_as = {name: type(value).__name__ if is_dataclass(value) else value for name, value in changed.items()}
         name = lab.job.name + "".join(f", {name}={value}" for name, value in shown_as.items())
-        return name, lab, "\n".join([*lines, f"lab = Lab(env{told})"])
+        return name, lab, "\n".join([*lines, f"lab = Lab(env{arguments_code})"])
 
     def _earlier(self) -> tuple[Lab, str, str]:
         """Return a copy of the run at the completion of the chosen snapshot, or stopped with a savepoint now; the path
         of the snapshot; and the code for both.
         """
         shown, path = self._session.run, self.begin.value
-        if shown.there is None or shown.history is None:
+        if shown.lab_at_cursor is None or shown.history is None:
             raise LabError("a run that is recorded has no snapshots on the lab's disk: begin from scratch")
-        earlier = shown.there.fork()
+        earlier = shown.lab_at_cursor.fork()
         if path in self._taken:
             earlier.goto(self._taken[path][1])
             code = shown.history.again(earlier).body
@@ -281,10 +281,10 @@ def snapshots_of(lab: Lab) -> dict[str, tuple[str, int]]:
     the step at which it was complete, by its path.
     """
     table = lab.checkpoints().query("status == 'COMPLETED' and not discarded")
-    there = {int(row.id): row for row in table.itertuples() if f"{row.path}/_metadata" in lab.look.files.contents}
+    restorable = {int(row.id): row for row in table.itertuples() if f"{row.path}/_metadata" in lab.look.files.contents}
     found = {}
-    for number, record in enumerate(lab.trace if there else ()):
-        row = there.get(record.checkpoint_id or 0) if record.is_a(CheckpointCompleted) else None
+    for number, record in enumerate(lab.trace if restorable else ()):
+        row = restorable.get(record.checkpoint_id or 0) if record.is_a(CheckpointCompleted) else None
         if row is not None:
             label = f"{row.kind.lower()} {row.id}, complete at {duration(record.at_ms)}"
             found[row.path] = label, max(1, lab.past.position_of(number + 1))
@@ -323,8 +323,11 @@ def changed_job_code(changed: Mapping[str, Any]) -> list[str]:
     """Return code that changes `env` in the same way."""
     if not changed:
         return []
-    told = ", ".join(f"{name!r}: {value!r}" for name, value in changed.items())
-    return ["from widgets.panels.run_settings import changed_job", f"env = changed_job(env.job_graph(), {{{told}}})"]
+    arguments_code = ", ".join(f"{name!r}: {value!r}" for name, value in changed.items())
+    return [
+        "from widgets.panels.run_settings import changed_job",
+        f"env = changed_job(env.job_graph(), {{{arguments_code}}})",
+    ]
 
 
 def _last_come_last(job: StreamEnvironment | JobGraph) -> Adversarial:

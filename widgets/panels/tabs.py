@@ -40,7 +40,7 @@ class PanelTabs:
         return self.titles[self.widget.selected_index or 0]
 
     @property
-    def made(self) -> tuple[Panel, ...]:
+    def opened(self) -> tuple[Panel, ...]:
         """The panels that have been made."""
         return tuple(self._made.values())
 

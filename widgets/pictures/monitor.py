@@ -199,9 +199,9 @@ class Monitor(StaysInNotebook, ui.VBox):
             else:
                 self._say(f"{what}: {path}", "good")
 
-    def _ask(self, what: str, request: str, *given: Any, **settings: Any) -> None:
+    def _ask(self, what: str, request: str, *arguments: Any, **settings: Any) -> None:
         job = self.job
-        number = getattr(job, request)(*given, **settings, wait=False)
+        number = getattr(job, request)(*arguments, **settings, wait=False)
         self._asked.append((what, lambda: job.look.answer(number)))
         self._say(f"{what}: asked")
 

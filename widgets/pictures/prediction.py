@@ -31,9 +31,9 @@ class Prediction(StaysInNotebook, ipywidgets.VBox):
         self.answers = ipywidgets.RadioButtons(options=asked.answers, value=None, layout={"width": "max-content"})
         self.commit = button("Commit", "Show the right answer", self._commit)
         self.commit.disabled = True
-        self.told = ipywidgets.HTML()
+        self.verdict = ipywidgets.HTML()
         self.answers.observe(self._choose, "value")
-        super().__init__([ipywidgets.HTML(str(element("b", asked.text))), self.answers, self.commit, self.told])
+        super().__init__([ipywidgets.HTML(str(element("b", asked.text))), self.answers, self.commit, self.verdict])
 
     def _choose(self, change: object) -> None:
         self.commit.disabled = self.answers.value is None
@@ -42,7 +42,7 @@ class Prediction(StaysInNotebook, ipywidgets.VBox):
         self.chosen = self.answers.value
         self.answers.disabled = self.commit.disabled = True
         verdict = "Yes." if self.chosen == self.asked.right else f"No: {self.asked.right}."
-        self.told.value = str(element("p", element("b", verdict), f" {self.asked.why}", style="line-height: 1.5"))
+        self.verdict.value = str(element("p", element("b", verdict), f" {self.asked.why}", style="line-height: 1.5"))
 
     def _still(self) -> dict[str, str]:
         asked = element("p", element("b", self.asked.text))

@@ -56,13 +56,13 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
             before or 0, 0, most, description="from (0: not known)", style=LABEL, layout={"width": "190px"}
         )
         self.key = ipywidgets.Text("", description="where is key", placeholder="UA", style=LABEL)
-        self.told = ipywidgets.HTML()
+        self.key_place = ipywidgets.HTML()
         self.picture = ipywidgets.HTML()
         for control in (self.parallelism, self.max_parallelism, self.before, self.key):
             control.observe(self._changed, "value")
         row = {"flex_flow": "row wrap", "grid_gap": "2px 18px"}
         controls = ipywidgets.HBox([self.parallelism, self.max_parallelism, self.before, self.key], layout=row)
-        super().__init__([controls, self.told, self.picture])
+        super().__init__([controls, self.key_place, self.picture])
         self._show()
 
     def where(self, key: Any) -> str:
@@ -82,7 +82,7 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
 
     def _show(self) -> None:
         self.picture.value = self.plan._repr_html_()
-        self.told.value = f"<b>{escape(self._where())}</b>" if self.key.value else ""
+        self.key_place.value = f"<b>{escape(self._where())}</b>" if self.key.value else ""
         self._keep()
 
     def _where(self) -> str:

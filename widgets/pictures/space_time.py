@@ -1,7 +1,7 @@
 """The space-time diagram in the notebook: each checkpoint's cut through the tasks of a run, to pan and zoom.
 
 The run's data travel to the browser once; later data are sent separately. `n`, the cursor in records of the run, and
-`picked` are as in the stepper, so `ipywidgets.jslink((stepper, "n"), (diagram, "n"))` lets one follow the other.
+`selected` are as in the stepper, so `ipywidgets.jslink((stepper, "n"), (diagram, "n"))` lets one follow the other.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from widgets.base.static_form import StaysInNotebook
 class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
     """The space-time diagram of a Lab, a SparkJob, a Trace or a scenario.
 
-    `n` is the cursor, a number of records. `picked` names the item that was clicked, as in the stepper. `checkpoint` is
-    the one whose cut divides the records; 0: the one at the cursor. The progress of a lab or a job is read after each
-    cell, and by `refresh()`. Raises TypeError for anything but a run.
+    `n` is the cursor, a number of records. `selected` names the item that was clicked, as in the stepper. `checkpoint`
+    is the one whose cut divides the records; 0: the one at the cursor. The progress of a lab or a job is read after
+    each cell, and by `refresh()`. Raises TypeError for anything but a run.
     """
 
     _esm = listening(space_time_module())
@@ -35,7 +35,7 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
     more = traitlets.Dict().tag(sync=True)
     """The data that followed `data`, piece by piece; `part` counts the pieces."""
     n = traitlets.Int(0).tag(sync=True)
-    picked = traitlets.Unicode("").tag(sync=True)
+    selected = traitlets.Unicode("").tag(sync=True)
     checkpoint = traitlets.Int(0).tag(sync=True)
     stage: Any = traitlets.Any(None).tag(sync=True, **widget_serialization)
     """A stepper of the same run whose cursor this one follows in the browser."""

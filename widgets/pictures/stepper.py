@@ -5,12 +5,11 @@ other frames follow the first picture, and a step without a frame gets one when 
 the JavaScript module, so they also work without a kernel. `value`, the number of the frame shown, is synchronized with
 the kernel when the page is idle.
 
-Other widgets build on it. `n` is the cursor in records of the run, and `picked` the item that was clicked. `told` are
-the kernel's additions to its details, and `offers` the actions on it; `on_act` is called with the chosen one. If the
-run `goes_on`, a step forward from its end calls `on_step`. The page only displays these.
-
-After each cell, the stepper checks whether the run has continued, and if so notifies the page (`news`). A page that
-shows the stepper then requests the new frames; a closed page costs nothing.
+Other widgets build on it. `n` is the cursor in records of the run, and `selected` the item that was clicked.
+`item_details` are the kernel's additions to its details, and `offers` the actions on it; `on_act` is called with the
+chosen one. If the run `goes_on`, a step forward from its end calls `on_step`. The page only displays these. After each
+cell, the stepper checks whether the run has continued, and if so notifies the page (`news`). A page that shows the
+stepper then requests the new frames; a closed page costs nothing.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ class Stepper(StaysInNotebook, ListeningWidget):
     """The number of times that the run was found to have continued."""
     n = traitlets.Int(0).tag(sync=True, echo_update=False)
     """The number of records up to the moment shown: the cursor that pictures of the same run share."""
-    picked = traitlets.Unicode("").tag(sync=True, echo_update=False)
+    selected = traitlets.Unicode("").tag(sync=True, echo_update=False)
     """The item that was clicked: `task:<vertex>/<subtask>`, `vertex:<name>`, `channel:<number>`, `lane:<name>`,
     `checkpoint:<id>`, `message:<record id>`, `job`, or nothing."""
-    told = traitlets.Dict().tag(sync=True)
-    """The kernel's details of it: `{"picked", "n", "html"}`, shown while both are current."""
+    item_details = traitlets.Dict().tag(sync=True)
+    """The kernel's details of it: `{"selected", "n", "html"}`, shown while both are current."""
     goes_on = traitlets.Bool(False).tag(sync=True)
     """True if the run can take a step forward from its end."""
     offers: Any = traitlets.List().tag(sync=True)
@@ -180,8 +179,8 @@ class Stepper(StaysInNotebook, ListeningWidget):
         news = self._builder.insert(number, n)
         added = len(news["frames"]) - 1
         self.film["edition"] = edition + 1
-        there = {} if go is None else {"go": number if go > 0 else number + added - 1}
-        self.send({"film": news | {"base": edition, "edition": edition + 1} | there})
+        moves_to = {} if go is None else {"go": number if go > 0 else number + added - 1}
+        self.send({"film": news | {"base": edition, "edition": edition + 1} | moves_to})
         return added
 
     def _between(self, number: int, by: int) -> None:

@@ -48,11 +48,11 @@ class UserAction:
 
 
 class ActionHistory:
-    """The user's actions on one lab, as far as they were observed. `made` is the code that creates the lab."""
+    """The user's actions on one lab, as far as they were observed. `setup_code` is the code that creates the lab."""
 
-    def __init__(self, lab: Lab, made: str = "") -> None:
+    def __init__(self, lab: Lab, setup_code: str = "") -> None:
         self._lab = lab
-        self.made = made or made_by(lab)
+        self.setup_code = setup_code or made_by(lab)
         self._scheduler = lab.scheduler
         self._performed: list[UserAction] = []
 
@@ -63,7 +63,7 @@ class ActionHistory:
 
     def again(self, lab: Lab) -> ActionHistory:
         """Return the same past, for a lab that continues on its own from here."""
-        other = ActionHistory(lab, self.made)
+        other = ActionHistory(lab, self.setup_code)
         other._scheduler = self._scheduler
         other._performed = list(self._performed)
         other.cut()
@@ -86,7 +86,7 @@ class ActionHistory:
     @property
     def body(self) -> str:
         """Python code that creates the lab and repeats the actions, without imports."""
-        return "\n".join([self.made, *self._lines()])
+        return "\n".join([self.setup_code, *self._lines()])
 
     @property
     def code(self) -> str:

@@ -49,14 +49,14 @@ def choose(session: Session, key: str) -> None:
 
 
 def _answer(session: Session, worker: int) -> None:
-    lab = session.run.there
+    lab = session.run.lab_at_cursor
     assert lab is not None
     session.answer = what_if_html(lab, worker)
     session.changed()
 
 
 def _hold_back(session: Session, words: str, *, hold: bool) -> None:
-    lab = session.run.there
+    lab = session.run.lab_at_cursor
     assert lab is not None
     scheduler = _scheduler(lab, words, hold)
 
@@ -66,21 +66,21 @@ def _hold_back(session: Session, words: str, *, hold: bool) -> None:
     session.do(choose_otherwise, f"lab.scheduler = {scheduler!r}")
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- the details ------------------------------------------------------------------------------------------------------
 
 
-def details_html(explored: ExploredRun, picked: str) -> str:
+def details_html(explored: ExploredRun, selected: str) -> str:
     """Return the details of an item at the cursor, as HTML in the colours of pictures."""
-    kind, _, name = picked.partition(":")
+    kind, _, name = selected.partition(":")
     parts = [_why_html(explored, kind, name)]
-    lab = explored.there
+    lab = explored.lab_at_cursor
     if lab is not None and kind in ("task", "vertex"):
         parts.append(_state_html(lab, name))
     if lab is not None and kind == "channel":
         parts.append(_queue_html(lab, int(name)))
     if kind == "checkpoint":
         parts.append(_checkpoint_html(explored, int(name)))
-    return f'<div class="kit-picture kit-told-of">{"".join(parts)}</div>'
+    return f'<div class="kit-picture kit-item-details">{"".join(parts)}</div>'
 
 
 def _why_html(explored: ExploredRun, kind: str, name: str) -> str:
@@ -98,7 +98,7 @@ def _why_html(explored: ExploredRun, kind: str, name: str) -> str:
 
 
 def _why(explored: ExploredRun, about: object = None, **named: Any) -> Why:
-    lab = explored.there
+    lab = explored.lab_at_cursor
     return lab.why(about, **named) if lab is not None else why(explored.subject.run, about, **named)
 
 
@@ -136,8 +136,8 @@ def _checkpoint_html(explored: ExploredRun, checkpoint_id: int) -> str:
 
 def what_if_html(lab: Lab, worker: int) -> str:
     """Return what would be lost if a worker died now, as a copy of the lab shows."""
-    told = "".join(f"<li>{escape(each)}</li>" for each in what_if(lab, worker))
-    return f'<div class="kit-picture kit-told-of"><h4>If worker {worker} died now</h4><ul>{told}</ul></div>'
+    sentences = "".join(f"<li>{escape(each)}</li>" for each in what_if(lab, worker))
+    return f'<div class="kit-picture kit-item-details"><h4>If worker {worker} died now</h4><ul>{sentences}</ul></div>'
 
 
 def what_if(lab: Lab, worker: int) -> Iterator[str]:
@@ -204,47 +204,47 @@ def _positions(lab: Lab) -> dict[tuple[str, str], int]:
 # --- what is offered --------------------------------------------------------------------------------------------------
 
 
-def offers(explored: ExploredRun, picked: str) -> Iterator[dict[str, str]]:
+def offers(explored: ExploredRun, selected: str) -> Iterator[dict[str, str]]:
     """Yield the possible actions on an item at the cursor, in the form of the stepper's `offers`."""
-    lab = explored.there
-    kind, _, name = picked.partition(":")
+    lab = explored.lab_at_cursor
+    kind, _, name = selected.partition(":")
     if lab is None:
         return
     if kind == "task":
         worker, faults = name.rpartition("/")[2], list(faults_on(lab, name))
         faults.sort(key=lambda each: (bool(each[1]), isinstance(each[0], TurnClock)))  # the likely ones first
         if any(isinstance(fault, KillWorker) and not why_not for fault, why_not in faults):
-            yield _offer(picked, f"{WHAT_IF}|{worker}", f"What if worker {worker} died now?", "tried out in a copy")
-        yield from _of_actions(picked, next_on(lab, name))
-        yield from _of_actions(picked, faults)
+            yield _offer(selected, f"{WHAT_IF}|{worker}", f"What if worker {worker} died now?", "tried out in a copy")
+        yield from _of_actions(selected, next_on(lab, name))
+        yield from _of_actions(selected, faults)
     elif kind == "channel":
         sender, receiver = lab.look.stages[-1].ends()[int(name)]
-        yield from _of_actions(picked, next_on(lab, receiver, channel=int(name)))
+        yield from _of_actions(selected, next_on(lab, receiver, channel=int(name)))
         words = f"receive {sender} {receiver}"
         if words in held_back(lab):
-            yield _offer(picked, f"{RELEASE}|{words}", "Let it go again", "the scheduler chooses this channel again")
+            yield _offer(selected, f"{RELEASE}|{words}", "Let it go again", "the scheduler chooses this channel again")
         else:
             hint = "nothing arrives here while anything else can happen"
-            yield _offer(picked, f"{HOLD}|{words}", "Hold it back", hint)
+            yield _offer(selected, f"{HOLD}|{words}", "Hold it back", hint)
     elif kind == "message" and name in explored.moment.messages:
         for fault, label in MESSAGE_FAULTS.items():
-            yield _offer(picked, f"{fault}|{name}", label, "a fault of the network")
+            yield _offer(selected, f"{fault}|{name}", label, "a fault of the network")
     elif kind == JOB:
-        yield from _of_actions(picked, next_on(lab, JOB))
-        yield from _of_actions(picked, faults_on(lab, JOB))
+        yield from _of_actions(selected, next_on(lab, JOB))
+        yield from _of_actions(selected, faults_on(lab, JOB))
     elif kind == "checkpoint":
         possible = lab.faults.possible()
         of_it = ((each, "") for each in possible if getattr(each, "checkpoint_id", None) == int(name))
-        yield from _of_actions(picked, of_it)
+        yield from _of_actions(selected, of_it)
 
 
 def _offer(on: str, key: str, label: str, hint: str = "", why_not: str = "") -> dict[str, str]:
     return {"key": key, "label": label, "on": on, "hint": hint, "why_not": why_not}
 
 
-def _of_actions(picked: str, actions: Iterable[tuple[Action, str]]) -> Iterator[dict[str, str]]:
+def _of_actions(selected: str, actions: Iterable[tuple[Action, str]]) -> Iterator[dict[str, str]]:
     for action, why_not in islice(actions, MOST_OFFERS):
-        yield _offer(picked, action.key, label_of(action), action.text, why_not)
+        yield _offer(selected, action.key, label_of(action), action.text, why_not)
 
 
 # --- a channel that is held back --------------------------------------------------------------------------------------

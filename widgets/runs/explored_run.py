@@ -17,25 +17,25 @@ from widgets.runs.action_history import ActionHistory
 
 
 class ExploredRun:
-    """A run with a cursor. `thing` is a Lab, a SparkJob, a Trace or a scenario; `made` is the code that makes a lab.
+    """A run with a cursor. `thing` is a Lab, a SparkJob, a Trace or a scenario; `setup_code` creates a lab.
 
     Raises TypeError for anything but a run.
     """
 
-    def __init__(self, name: str, thing: Any, made: str = "", history: ActionHistory | None = None) -> None:
+    def __init__(self, name: str, thing: Any, setup_code: str = "", history: ActionHistory | None = None) -> None:
         run_of(thing)
         self.name = name
         self.thing = thing
         self.cursor: int | None = None
         """The number of records up to the moment that is shown; None: the end of the run, also when the run grows."""
-        self.picked = ""
+        self.selected = ""
         """The item that was clicked, named as in the stepper; "" for none."""
         self.changes = 0
         """The number of times that the session changed the run, or found that it has grown."""
-        self.history = history or (None if self.lab is None else ActionHistory(self.lab, made))
+        self.history = history or (None if self.lab is None else ActionHistory(self.lab, setup_code))
         self.asked: dict[int, str] = {}
         """What was asked of its job, by the number of the request."""
-        self._there: tuple[object, Lab] | None = None
+        self._lab_at_cursor: tuple[object, Lab] | None = None
         self._follower = Follower()
         self._subject: tuple[object, Subject] | None = None
 
@@ -79,21 +79,21 @@ class ExploredRun:
         return duration(moment_at(self.thing).elapsed_ms)
 
     @property
-    def there(self) -> Lab | None:
+    def lab_at_cursor(self) -> Lab | None:
         """The lab as it was at the cursor: the lab itself, or, for the past, a copy that went back."""
         lab = self.lab
         if lab is None or self.is_present:
             return lab
         key = (lab.position, lab.past.last_action, self.position)
-        if self._there is None or self._there[0] != key:
-            self._there = key, lab.fork().goto(self.position)
-        return self._there[1]
+        if self._lab_at_cursor is None or self._lab_at_cursor[0] != key:
+            self._lab_at_cursor = key, lab.fork().goto(self.position)
+        return self._lab_at_cursor[1]
 
     @property
     def subject(self) -> Subject:
         """The run at the cursor, for views, with the selected checkpoint, if any."""
         trace = run_of(self.thing).trace
-        kind, _, name = self.picked.partition(":")
+        kind, _, name = self.selected.partition(":")
         chosen = int(name) if kind == "checkpoint" else None
         key = (self.cursor, chosen, len(trace), trace[-1] if trace else None)
         if self._subject is None or self._subject[0] != key:
@@ -103,7 +103,7 @@ class ExploredRun:
     @property
     def job_code(self) -> list[str]:
         """The lines that make the job, if it was made here; [] if the reader has it as `env`."""
-        lines = [] if self.history is None else self.history.made.splitlines()
+        lines = [] if self.history is None else self.history.setup_code.splitlines()
         return [line for line in lines if line.startswith(("env = ", "from "))]
 
     @property
@@ -123,11 +123,11 @@ class ExploredRun:
 
     def fork(self, name: str) -> ExploredRun:
         """Return a separate run that begins with the history up to the cursor."""
-        lab = self.there
+        lab = self.lab_at_cursor
         assert lab is not None
         assert self.history is not None
         lab = lab.fork()
-        self._there = None
+        self._lab_at_cursor = None
         fork = ExploredRun(name, lab, history=self.history.again(lab))
         fork.asked = {number: label for number, label in self.asked.items() if number <= lab.position}
         return fork
@@ -138,8 +138,8 @@ class ExploredRun:
         alive = self.lab or self.thing
         job = getattr(alive, "job", None)
         if job is not None:
-            there = self.at if self.is_present else f"{self.at} of {self.end}"
-            return job.name, f"{there}, {alive.status.lower()}"
+            position = self.at if self.is_present else f"{self.at} of {self.end}"
+            return job.name, f"{position}, {alive.status.lower()}"
         return "A recorded run", f"{len(run_of(self.thing).trace):,} records"
 
     def __repr__(self) -> str:

@@ -34,8 +34,8 @@ def export(session: Session, path: str | Path, title: str = "") -> Path:
     job, _ = run.headline
     status = getattr(run.lab or run.thing, "status", "")
     stood = f"The run had come to {run.end}{f' ({status.lower()})' if status else ''} when this was written"
-    there = "." if run.is_present else f"; it opens at {run.at}."
-    return export_html(run.thing, path, title or job, intro=stood + there, at=run.n, notes=notes(session))
+    opens = "." if run.is_present else f"; it opens at {run.at}."
+    return export_html(run.thing, path, title or job, intro=stood + opens, at=run.n, notes=notes(session))
 
 
 def notes(session: Session) -> Markup:

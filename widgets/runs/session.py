@@ -24,19 +24,19 @@ from widgets.runs.targets import ALL_RUNNING, NEXT_CHECKPOINT, targets
 MOST_UNSEEN = 20
 """The most steps that one press of the button takes, if they record nothing."""
 LONGEST_ERROR = 400
-BY_START = {each.made: each for each in MISSIONS.values()}
+BY_START = {each.setup_code: each for each in MISSIONS.values()}
 Act = Callable[[Lab], object]
 
 
 class Session:
-    """A session that begins with one run: a Lab, a SparkJob, a Trace or a scenario. `made` is the code that made a lab.
+    """A session that begins with one run: a Lab, a SparkJob, a Trace or a scenario. `setup_code` creates a lab.
 
     `run` is the run that is shown, and `runs` has all of them, the first one first. Raises TypeError for anything but a
     run.
     """
 
-    def __init__(self, thing: Any, made: str = "") -> None:
-        self.run = ExploredRun("the run", thing, made)
+    def __init__(self, thing: Any, setup_code: str = "") -> None:
+        self.run = ExploredRun("the run", thing, setup_code)
         self.runs: tuple[ExploredRun, ...] = (self.run,)
         self.error = ""
         """The error of the last action; "" if it succeeded."""
@@ -145,14 +145,14 @@ class Session:
 
     def move(self, cursor: int | None) -> None:
         """Move the cursor of the shown run to this number of records, or to the end of the run (None)."""
-        self.attempt(lambda: self._point(cursor, self.run.picked))
+        self.attempt(lambda: self._point(cursor, self.run.selected))
 
     def pick(self, item: str) -> None:
         """Select an item of the picture, named as in the stepper; "" for none."""
         self.attempt(lambda: self._point(self.run.cursor, item))
 
     def _point(self, cursor: int | None, item: str) -> None:
-        self.run.cursor, self.run.picked = cursor, item
+        self.run.cursor, self.run.selected = cursor, item
         self.changed()
 
     def show(self, run: ExploredRun) -> None:
@@ -245,16 +245,16 @@ class Session:
         hint = "" if mark == "checkpoint" else " Make something fail under Faults, or by a click on the item itself."
         self.attempt(lambda: self.say(f"No {mark} follows.{hint}"))
 
-    def ask(self, label: str, request: str, *given: Any, **settings: Any) -> None:
+    def ask(self, label: str, request: str, *arguments: Any, **settings: Any) -> None:
         """Make a request to the job, as the method of the lab with this name does; `label` names it in its outcome."""
-        arguments = [*map(repr, given), *(f"{name}={value!r}" for name, value in settings.items())]
+        as_code = [*map(repr, arguments), *(f"{name}={value!r}" for name, value in settings.items())]
 
         def act(lab: Lab) -> None:
-            number = getattr(lab, request)(*given, **settings)
+            number = getattr(lab, request)(*arguments, **settings)
             if isinstance(number, int):
                 self.run.asked[number] = label
 
-        self.do(act, f"lab.{request}({', '.join(arguments)})")
+        self.do(act, f"lab.{request}({', '.join(as_code)})")
 
     def let_tasks_run(self) -> None:
         """Run the lab until all tasks are running, unless the job runs already."""
@@ -286,9 +286,9 @@ class Session:
     def _fork(self) -> None:
         self._show(self.run.fork(f"fork {len(self.runs)} at {self.run.at}"))
 
-    def begin(self, name: str, lab: Lab, made: str) -> None:
-        """Show another run, which has just started, besides the others; `made` is the code that makes its lab."""
-        self.show(ExploredRun(self._unlike(name), lab, made))
+    def begin(self, name: str, lab: Lab, setup_code: str) -> None:
+        """Show another run, which has just started, besides the others; `setup_code` creates its lab."""
+        self.show(ExploredRun(self._unlike(name), lab, setup_code))
 
     def show_job(self, job: Any) -> None:
         """Show a job on Spark besides the existing runs, or again."""
@@ -316,7 +316,7 @@ class Session:
     @property
     def mission(self) -> Mission | None:
         """The mission that the shown run was started for, or the run that it was forked from."""
-        return None if self.run.history is None else BY_START.get(self.run.history.made)
+        return None if self.run.history is None else BY_START.get(self.run.history.setup_code)
 
     def verdict(self) -> str:
         """Return the title of the mission on the shown run, with the result of its check; "" without one."""

@@ -40,7 +40,7 @@ class Mission:
         return Lab(ready_job(self.job, **self.settings), seed=self.seed)
 
     @property
-    def made(self) -> str:
+    def setup_code(self) -> str:
         """The Python code that makes that lab."""
         arguments = "".join(f", {name}={value!r}" for name, value in self.settings.items())
         return f"env = ready_job({self.job!r}{arguments})\nlab = Lab(env, seed={self.seed})  # mission {self.name!r}"

@@ -30,7 +30,7 @@ def export_mission(mission: Mission, path: str) -> str:
 def mission_notes(mission: Mission, outcome: str) -> Markup:
     """Return the task, the hints and the recorded answer, both folded, and the `outcome` of the page's run."""
     hints = [_fold(f"Hint {number}", element("p", hint)) for number, hint in enumerate(mission.hints, 1)]
-    lines = "\n".join([mission.made, *(code for code, _ in mission.solution)])
+    lines = "\n".join([mission.setup_code, *(code for code, _ in mission.solution)])
     answer = _fold("The recorded answer as Python", element("pre", lines))
     head = element("p", element("b", mission.task))
     parts = (head, *hints, answer, element("p", outcome), element("p", LIMIT, class_="kit-as-of"))

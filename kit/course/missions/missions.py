@@ -266,5 +266,5 @@ def mission(name: str) -> Mission:
 
 def missions() -> pd.DataFrame:
     """Return the missions as a table: the name, the title, what to do, the ready job, and the hints."""
-    rows = [(each.name, each.title, each.task, each.made, " ".join(each.hints)) for each in MISSIONS.values()]
+    rows = [(each.name, each.title, each.task, each.setup_code, " ".join(each.hints)) for each in MISSIONS.values()]
     return pd.DataFrame(rows, columns=["name", "title", "task", "start", "hints"])

@@ -341,13 +341,13 @@ def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
     yield from (_blocked(run, each, base, scale) for each in run.blocked)
     for at_ms in run.failures:
         x = LEFT + at_ms * scale
-        told = f"a failure, {duration(at_ms)}"
-        yield f'<path class="failure" d="M{x:.1f} {top - 4:g}V{base:g}"><title>{told}</title></path>'
+        hint = f"a failure, {duration(at_ms)}"
+        yield f'<path class="failure" d="M{x:.1f} {top - 4:g}V{base:g}"><title>{hint}</title></path>'
         yield f'<text class="failure-sign" x="{x:.1f}" y="{base + 13:g}" text-anchor="middle">✗</text>'
     for at_ms, number in run.restores:
         x = LEFT + at_ms * scale
-        told = f"restored from checkpoint {number}, {duration(at_ms)}"
-        yield f'<path class="restore" d="M{x:.1f} {top - 4:g}V{base:g}"><title>{told}</title></path>'
+        hint = f"restored from checkpoint {number}, {duration(at_ms)}"
+        yield f'<path class="restore" d="M{x:.1f} {top - 4:g}V{base:g}"><title>{hint}</title></path>'
         sign = f"from {number}"
         last = x + 3 + text_width(sign, 11) > WIDTH  # it would be cut off, so it goes to the left of its line
         place = f'x="{x - 3:.1f}" text-anchor="end"' if last else f'x="{x + 3:.1f}"'
@@ -360,7 +360,7 @@ def _checkpoint(run: Compared, each: CheckpointMoment, top: float, scale: float)
     x, width = LEFT + since * scale, max(2.0, (until - since) * scale)
     kept = run.kept.get(each.checkpoint_id, Kept())
     what = f"{'savepoint' if each.savepoint else 'checkpoint'} {each.checkpoint_id}: {each.status}"
-    told = f"{what}, {duration(until - since)}; {kept.in_flight_bytes:,} bytes in flight, {len(kept.files)} files"
+    hint = f"{what}, {duration(until - since)}; {kept.in_flight_bytes:,} bytes in flight, {len(kept.files)} files"
     look = f"{colour(each.checkpoint_id)} {each.status}"
     number = ""
     if width >= LEAST_NUMBERED:
@@ -370,18 +370,18 @@ def _checkpoint(run: Compared, each: CheckpointMoment, top: float, scale: float)
         )
     return (
         f'<g><rect class="checkpoint {look}" x="{x:.1f}" y="{top:g}" width="{width:.1f}" height="{BAR:g}" rx="3"/>'
-        f"{number}<title>{escape(told)}</title></g>"
+        f"{number}<title>{escape(hint)}</title></g>"
     )
 
 
 def _blocked(run: Compared, each: Blocked, base: float, scale: float) -> str:
     x, width = LEFT + each.since_ms * scale, (each.until_ms - each.since_ms) * scale
     height = AREA * each.channels / max(1, run.channels)
-    told = f"{each.channels} of {run.channels} channels blocked for {duration(each.until_ms - each.since_ms)}"
+    hint = f"{each.channels} of {run.channels} channels blocked for {duration(each.until_ms - each.since_ms)}"
     return (
         f'<rect class="blocked" x="{x:.1f}" y="{base - height:.1f}" width="{max(0.8, width):.1f}" '
         f'height="{height:.1f}">'
-        f"<title>{told}</title></rect>"
+        f"<title>{hint}</title></rect>"
     )
 
 

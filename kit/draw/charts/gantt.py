@@ -36,8 +36,8 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     last = found.last
     number = max(last.checkpoints, default=None) if checkpoint is None else checkpoint
     if number is None or number not in last.checkpoints:
-        there = ", ".join(map(str, last.checkpoints)) or "none"
-        asked = "no checkpoint yet" if checkpoint is None else f"no checkpoint {number}; there are: {there}"
+        known_ids = ", ".join(map(str, last.checkpoints)) or "none"
+        asked = "no checkpoint yet" if checkpoint is None else f"no checkpoint {number}; there are: {known_ids}"
         raise ValueError(f"the run has {asked}")
     known = last.checkpoints[number]
     until = known.finished_ms if known.finished_ms is not None else last.at_ms

@@ -46,7 +46,7 @@ class Story:
 
     def __init__(self) -> None:
         self._taken = 0
-        self._told: deque[tuple[int, str]] = deque(maxlen=STORY)
+        self._captions: deque[tuple[int, str]] = deque(maxlen=STORY)
 
     def take(self, job: Any) -> tuple[tuple[int, str], ...]:
         """The time and text of each milestone, newest first."""
@@ -55,8 +55,8 @@ class Story:
         ends = stages[-1].ends() if (stages := job.look.stages) else {}
         for record in news:
             if level_of(record) >= MILESTONE and not record.is_a(*LISTED):
-                self._told.appendleft((record.at_ms, caption_of(record, ends)))
-        return tuple(self._told)
+                self._captions.appendleft((record.at_ms, caption_of(record, ends)))
+        return tuple(self._captions)
 
 
 def look(job: Any, checkpoint: int | None = None, story: Story | None = None, log: Sequence[str] = ()) -> Live:
@@ -281,9 +281,9 @@ def _times(row: dict[str, Any]) -> str:
     if any(map(pd.isna, shares)):
         return f'<div class="time" title="{escape(row["task"])}: no rate yet"></div>'
     shown = ", ".join(f"{share / 10:.0f} % {WORDS[part]}" for part, share in zip(PARTS, shares))
-    told = f"{escape(row['task'])}: {shown}"
+    hint = f"{escape(row['task'])}: {shown}"
     parts = "".join(f'<i class="{part}" style="flex:{share:.1f}"></i>' for part, share in zip(PARTS, shares))
-    return f'<div class="time" role="img" aria-label="{told}" title="{told}">{parts}</div>'
+    return f'<div class="time" role="img" aria-label="{hint}" title="{hint}">{parts}</div>'
 
 
 def _checkpoint(row: dict[str, Any]) -> tuple[str, ...]:

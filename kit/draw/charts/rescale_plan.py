@@ -168,11 +168,11 @@ class RescalePlan:
         """Return where a key is: its key group, its subtask, and where it was before."""
         group = assign_to_key_group(key, self.max_parallelism, self.key_type)
         subtask = operator_index_for_key_group(self.max_parallelism, self.parallelism, group)
-        told = f"{key!r} is in key group {group}, which subtask {subtask} owns"
+        words = f"{key!r} is in key group {group}, which subtask {subtask} owns"
         if self.before is None:
-            return told
+            return words
         old = operator_index_for_key_group(self.max_parallelism, self.before, group)
-        return f"{told}; it was with subtask {old}" if old != subtask else f"{told}, as before"
+        return f"{words}; it was with subtask {old}" if old != subtask else f"{words}, as before"
 
     def across(self, parallelisms: Iterable[int]) -> pd.DataFrame:
         """The same keys at other parallelisms: parallelism, group_imbalance, imbalance, idle (subtasks without a key),
@@ -259,13 +259,13 @@ def _bars(plan: RescalePlan) -> Iterable[str]:
         height = CHART * row.keys / most
         moved = CHART * getattr(row, "moved_in", 0) / most
         gap = min(1.5, width / 6)
-        told = (
+        words = (
             f"subtask {row.subtask}: key groups {row.first_group} to {row.last_group}, {row.keys:,} keys, "
             f"{row.share:.2f} times its part"
         )
         for look, y, tall in (("stayed", base - height, height - moved), ("moved", base - moved, moved)):
             if tall > 0:
-                yield shapes.rect(f"rp-{look}", x + gap, y, width - 2 * gap, tall, told)
+                yield shapes.rect(f"rp-{look}", x + gap, y, width - 2 * gap, tall, words)
         if plan.parallelism <= NAMED:
             label = f"{row.keys:,}" if text_width(f"{row.keys:,}", 10.5) < width else short(int(row.keys))
             if text_width(label, 10.5) < width:

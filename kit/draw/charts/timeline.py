@@ -50,8 +50,10 @@ def timeline(rows: Sequence[Row], start_ms: float, end_ms: float, *, axis: bool 
         marks = _marks(max(end_ms - start_ms, 1.0))
         head = f'<span class="t-head"></span><span class="t-axis">{marks}</span><span class="t-head">ms</span>'
     drawn = "".join(_row(row, start_ms, max(end_ms, start_ms + 1)) for row in rows)
-    there = {bar.meaning for row in rows for bar in row.bars} | {TICK for row in rows if row.ticks_ms}
-    return f'<div class="t-rows">{head}{drawn}</div>' + legend((kind, WORDS[kind]) for kind in WORDS if kind in there)
+    occurring = {bar.meaning for row in rows for bar in row.bars} | {TICK for row in rows if row.ticks_ms}
+    return f'<div class="t-rows">{head}{drawn}</div>' + legend(
+        (kind, WORDS[kind]) for kind in WORDS if kind in occurring
+    )
 
 
 def _marks(length_ms: float) -> str:

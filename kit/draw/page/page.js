@@ -7,7 +7,7 @@ const opensAt = film.frames.findLastIndex(({ n }) => n <= film.opens);
 const linked = location.hash.slice(1);
 const first = Math.min(linked === "" ? Math.max(0, opensAt) : Number(linked) || 0, film.frames.length - 1);
 const model = {
-  values: { film, value: first, n: film.frames[first].n, picked: "" },
+  values: { film, value: first, n: film.frames[first].n, selected: "" },
   get(name) { return this.values[name]; },
   set(name, value) {
     if (this.values[name] === value) return;
@@ -47,11 +47,11 @@ function follow() {
 
 // If a picture is of an earlier moment than the cursor's, say so in a prominent place.
 function tellWhen(panel, piece) {
-  const told = panel.querySelector(".kit-piece .kit-as-of");
+  const asOf = panel.querySelector(".kit-piece .kit-as-of");
   const [at, cursor] = [film.frames.findLast(({ n }) => n <= Number(piece.dataset.n)), film.frames[model.get("value")]];
   const isEarlier = at !== undefined && at.at < cursor.at;
-  told.classList.toggle("kit-earlier", isEarlier);
-  told.dataset.cursor = isEarlier ? `, while the cursor is at ${duration(cursor.at)}: this page has no later picture before it` : "";
+  asOf.classList.toggle("kit-earlier", isEarlier);
+  asOf.dataset.cursor = isEarlier ? `, while the cursor is at ${duration(cursor.at)}: this page has no later picture before it` : "";
 }
 
 function open(tab) {

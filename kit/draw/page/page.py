@@ -69,7 +69,7 @@ const model = window.kitModel;
 let pane = null;
 const make = () => {
   const data = JSON.parse(document.getElementById("space-time").textContent);
-  pane = new SpaceTimePane(place, data, { go: (n) => model.set("n", n), pick: (name) => model.set("picked", name) });
+  pane = new SpaceTimePane(place, data, { go: (n) => model.set("n", n), pick: (name) => model.set("selected", name) });
   pane.show(model.get("n"));
 };
 model.on("change:n", () => pane?.show(model.get("n")));
@@ -120,13 +120,13 @@ def page_html(
     thing, run = run, stepped_run_of(run)
     builder = FilmBuilder()
     builder.take(run)
-    made, whole = builder.film, builder.film["frames"][-1]["n"]
+    film, whole = builder.film, builder.film["frames"][-1]["n"]
     reading = builder.reading
     last = reading.moment_at(whole)
     styles: set[str] = set()
-    below, data = "", [_data("film", made | {"edition": 0, "opens": at, "opened": _opened(run, made)})]
+    below, data = "", [_data("film", film | {"edition": 0, "opens": at, "opened": _opened(run, film)})]
     if views is not None:
-        turns = milestones(made, at)
+        turns = milestones(film, at)
         follower = Follower()
         subjects = {n: Subject(thing, n, follower=follower) for n in turns}
         panels = [SPACE_TIME, *(view_panel(view, subjects, turns) for view in views)]
@@ -157,9 +157,9 @@ def _opened(run: Run, film: Film) -> dict[str, str]:
     for vertex in dict.fromkeys(name for stage in film["stages"] for name in stage["closed"]):
         builder = FilmBuilder([vertex])
         builder.take(run)
-        told = {name: builder.film[name] for name in ("stages", "looks")}
-        told["sets"] = [frame["set"] for frame in builder.film["frames"]]
-        written = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+        sprites = {name: builder.film[name] for name in ("stages", "looks")}
+        sprites["sets"] = [frame["set"] for frame in builder.film["frames"]]
+        written = json.dumps(sprites, separators=(",", ":"), ensure_ascii=False).encode()
         packed = b64encode(zlib.compress(written)).decode()
         room -= len(packed)
         if room < 0:
@@ -211,9 +211,9 @@ def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame], *, pictu
     for restore in last.restores if pictures else ():
         parts.append(f"<h2>Restore in epoch {restore.epoch}, from checkpoint {restore.checkpoint_id}</h2>")
         parts.append(f'<div class="picture">{rescaling(run, restore.epoch).svg()}</div>')
-    given = redistribution(run)
-    if len(given):
-        parts += ["<h2>What each restore gave to whom</h2>", frame_html(given, MOST_ROWS)]
+    restored = redistribution(run)
+    if len(restored):
+        parts += ["<h2>What each restore gave to whom</h2>", frame_html(restored, MOST_ROWS)]
     for heading, frame in tables.items():
         parts += [f"<h2>{escape(heading)}</h2>", frame_html(frame, MOST_ROWS)]
     return "".join(parts)

@@ -28,11 +28,11 @@ _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A picture, the number of records from which it is valid, and its time in words (`told`)."""
+    """A picture, the number of records from which it is valid, and its time in words (`as_of`)."""
 
     n: int
     html: str
-    told: str
+    as_of: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def _panel(panel: PagePanel, styles: set[str]) -> str:
     pieces = ""
     for piece in panel.pieces:
         styles.update(_STYLE.findall(piece.html))
-        told = f'<p class="kit-as-of">{escape(piece.told)}</p>'
-        pieces += f'<template data-n="{piece.n}">{told}{_STYLE.sub("", piece.html)}</template>'
+        as_of = f'<p class="kit-as-of">{escape(piece.as_of)}</p>'
+        pieces += f'<template data-n="{piece.n}">{as_of}{_STYLE.sub("", piece.html)}</template>'
     return (
         f'<section role="tabpanel" id="panel-{panel.name}" aria-labelledby="tab-{panel.name}" hidden>'
         f'<p class="kit-question">{escape(panel.question)}</p><div class="kit-piece"></div>{pieces}</section>'

@@ -442,10 +442,10 @@ class SpaceTimePane {
       if (at < this.whole[0] || at > this.whole[1]) continue;
       const x = (at - a) * scale;
       at += 0; // turn -0 into 0, which is shown without a sign
-      const told = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : duration(at);
-      const half = 3.2 * told.length;
+      const label = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : duration(at);
+      const half = 3.2 * label.length;
       const isUnderCursor = Math.abs(x - cursor) < half + 8;
-      if (x > half && x < width - half) found.push({ x, words: isUnderCursor ? "" : told });
+      if (x > half && x < width - half) found.push({ x, words: isUnderCursor ? "" : label });
     }
     return found;
   }
@@ -578,10 +578,10 @@ class SpaceTimePane {
   // Move the cursor to a moment at which the arrow is under way, unless it is already.
   moveInto({ name, i }) {
     if (!name) return;
-    const { made, received, over } = this.run[name];
+    const { start, received, over } = this.run[name];
     const end = over[i] === NEVER ? this.run.n + 1 : over[i];
-    if (this.n >= made[i] && this.n < end) return;
-    this.moveTo(Math.max(made[i], (received[i] === NEVER ? end : received[i]) - 1));
+    if (this.n >= start[i] && this.n < end) return;
+    this.moveTo(Math.max(start[i], (received[i] === NEVER ? end : received[i]) - 1));
   }
 
   scrub(px) {
@@ -646,7 +646,7 @@ class SpaceTimePane {
     this.tip.hidden = !found;
     if (!found) return;
     const { mark, known, name, i, lookName } = found;
-    const lines = mark ? [this.run.hint(mark, known)] : this.run.told(name, i, lookName, this.chosen);
+    const lines = mark ? [this.run.hint(mark, known)] : this.run.arrowHint(name, i, lookName, this.chosen);
     this.tip.replaceChildren(...lines.map((text) => { const p = document.createElement("p"); p.textContent = text; return p; }));
     const root = this.root.getBoundingClientRect(), view = this.view.getBoundingClientRect();
     const x = view.left - root.left + at.x, y = view.top - root.top + at.y;

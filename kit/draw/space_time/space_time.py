@@ -52,8 +52,8 @@ def space_time(
     document, found = feed.changes(), feed.found
     last = found.last
     if checkpoint is not None and checkpoint not in last.checkpoints:
-        there = ", ".join(map(str, last.checkpoints)) or "none"
-        raise ValueError(f"the run has no checkpoint {checkpoint}; there are: {there}")
+        known_ids = ", ".join(map(str, last.checkpoints)) or "none"
+        raise ValueError(f"the run has no checkpoint {checkpoint}; there are: {known_ids}")
     checkpoint = max(found.cuts, default=None) if checkpoint is None else checkpoint
     if checkpoint is not None and since_ms is None and until_ms is None:
         return SpaceTime(found, checkpoint, *_around(found, checkpoint), document)

@@ -50,7 +50,7 @@ class Arrow(NamedTuple):
     phrase: int
     source: int
     target: int
-    made: int
+    start: int
     sent: int
     received: int
     over: int
@@ -94,11 +94,11 @@ class SpaceTimeFeed:
         self._begin()
 
     def _begin(self) -> None:
-        self._told = 0
+        self._sent = 0
         self._phrases: dict[str, int] = {}
         self._first_open = {"elements": 0, "letters": 0}
         self._settled: set[int] = set()
-        """Checkpoints of which nothing will change any more, and that were told of."""
+        """Checkpoints that were sent and will not change any more."""
         self._lanes: dict[str, int] = {JOB_MASTER: 0}
 
     @property
@@ -123,11 +123,11 @@ class SpaceTimeFeed:
         self._number_lanes(stages, found)
         elements = self._arrows("elements", map(self._element, self._fresh("elements", found.elements)))
         letters = self._arrows("letters", map(self._letter, self._fresh("letters", found.letters)))
-        told, self._told = self._told, len(found.times)
+        sent, self._sent = self._sent, len(found.times)
         return {
             "edition": self._edition,
             "n": found.last.n,
-            "clock": {"from": told, "runs": _runs(found.times, told, found.last.began_ms)},
+            "clock": {"from": sent, "runs": _runs(found.times, sent, found.last.began_ms)},
             "lanes": list(self._lanes),
             "groups": self._groups(stages),
             "epochs": self._epochs(stages, found),
@@ -136,7 +136,7 @@ class SpaceTimeFeed:
             "phrases": list(self._phrases),
             "checkpoints": list(self._checkpoints(run, found)),
             "marks": list(self._marks(found)),
-            **({} if told else {"table": {**TABLE, "mark": Mark._fields}}),
+            **({} if sent else {"table": {**TABLE, "mark": Mark._fields}}),
         }
 
     # --- who ------------------------------------------------------------------------------------------------------
@@ -176,10 +176,10 @@ class SpaceTimeFeed:
 
     def _arrows(self, name: str, rows: Iterable[Arrow]) -> dict[str, Any]:
         """Return the columns of these rows, which are all from the first one on that was not over before."""
-        begin, there = self._first_open[name], list(rows)
-        still_open = (number for number, row in enumerate(there, begin) if row.over == NEVER)
-        self._first_open[name] = next(still_open, begin + len(there))
-        values = zip(*there, strict=True) if there else ((),) * len(Arrow._fields)
+        begin, new_rows = self._first_open[name], list(rows)
+        still_open = (number for number, row in enumerate(new_rows, begin) if row.over == NEVER)
+        self._first_open[name] = next(still_open, begin + len(new_rows))
+        values = zip(*new_rows, strict=True) if new_rows else ((),) * len(Arrow._fields)
         return {"from": begin, "columns": dict(zip(Arrow._fields, map(list, values), strict=True))}
 
     def _element(self, each: Journey) -> Arrow:
@@ -191,7 +191,7 @@ class SpaceTimeFeed:
             phrase=self._phrase(caption.format(rows=rows, cp=each.checkpoint_id)),
             source=self._lanes.get(each.sender, NEVER),
             target=self._lanes.get(each.receiver, NEVER),
-            made=_n(each.queued),
+            start=_n(each.queued),
             sent=_n(each.sent),
             received=_n(each.received),
             over=_n(each.over),
@@ -209,7 +209,7 @@ class SpaceTimeFeed:
             phrase=self._phrase(f"“{each.mail}{about}”"),
             source=0 if each.to_task else task,
             target=task if each.to_task else 0,
-            made=each.sent.n,
+            start=each.sent.n,
             sent=each.sent.n,
             received=_n(each.received),
             over=_n(each.over),
@@ -249,7 +249,7 @@ class SpaceTimeFeed:
             epoch = found.epoch_at(life.triggered)
             crossing = crossed.get(number, Crossed())
             instants = {} if cut is None else cut.instants
-            there = {task: at for task, at in instants.items() if task in self._lanes}
+            cut_of_lanes = {task: at for task, at in instants.items() if task in self._lanes}
             sign = SIGNS.get(known.status, "…")
             yield {
                 "id": number,
@@ -261,10 +261,10 @@ class SpaceTimeFeed:
                 "said": what_crossed(known, crossing, instants, run.trace.detailed),
                 "went": how_it_went(found, known),
                 "crossed": crossing,
-                "cut": [(self._lanes[task], at.n) for task, at in there.items()],
+                "cut": [(self._lanes[task], at.n) for task, at in cut_of_lanes.items()],
                 "marks": [
                     *self._life(found, known, life),
-                    *(_mark("copy", self._lanes[task], at, found) for task, at in there.items()),
+                    *(_mark("copy", self._lanes[task], at, found) for task, at in cut_of_lanes.items()),
                     *self._phases(found, known, Waiting(found, known)),
                 ],
             }
@@ -369,12 +369,12 @@ def _crossed(found: Journeys, numbers: Sequence[int]) -> dict[int, Crossed]:
 
 
 def _crossed_one(cut: Cut, tasks: Mapping[str, int], table: np.ndarray[Any, np.dtype[np.int64]]) -> Crossed:
-    sender, receiver, epoch, rows, made, taken = table
+    sender, receiver, epoch, rows, queued, taken = table
     at = np.full(max(1, len(tasks)), NEVER, dtype=np.int64)
     for task, instant in cut.instants.items():
         if task in tasks:
             at[tasks[task]] = instant.n
-    there = (epoch == cut.epoch) & (at[sender] != NEVER) & (at[receiver] != NEVER)
-    before, taken_before = made < at[sender], taken < at[receiver]
-    in_flight, against = there & before & ~taken_before, there & ~before & taken_before
+    have_cuts = (epoch == cut.epoch) & (at[sender] != NEVER) & (at[receiver] != NEVER)
+    before, taken_before = queued < at[sender], taken < at[receiver]
+    in_flight, against = have_cuts & before & ~taken_before, have_cuts & ~before & taken_before
     return Crossed(int(in_flight.sum()), int(rows[in_flight].sum()), int(against.sum()), int(rows[against].sum()))

@@ -305,12 +305,12 @@ class Drawing {
   thinned(look, table, rows) {
     if (rows.length <= this.sizes.many || this.looks[look].crosses) return rows;
     const { scene } = this;
-    const { source, target, sent, made } = table;
+    const { source, target, sent, start } = table;
     const last = new Map();
     const lanes = scene.run.lanes.length;
     const apart = rows.filter((i) => {
       const way = source[i] * lanes + target[i];
-      const x = scene.x(sent[i] === NEVER ? made[i] : sent[i]);
+      const x = scene.x(sent[i] === NEVER ? start[i] : sent[i]);
       if (x - (last.get(way) ?? -Infinity) < this.sizes.apart) return false;
       last.set(way, x);
       return true;
@@ -331,10 +331,10 @@ class Drawing {
     const opacity = look.crosses ? 1 : Math.max(sizes.faintest, Math.min(1, sizes.crowd / many));
     const isPlain = many > sizes.plain && !look.crosses;
     const ways = [], waits = [], heads = [];
-    for (const { leaves, sent, above, received, to, made, away, arrives, over } of placed) {
+    for (const { leaves, sent, above, received, to, start, away, arrives, over } of placed) {
       if (leaves) ways.push(sent, above, received, to);
       if (!look.waits) continue;
-      if (sent - made > 0.5) waits.push(made, above + away, sent, above + away);
+      if (sent - start > 0.5) waits.push(start, above + away, sent, above + away);
       if (arrives && over - received > 0.5) waits.push(received, to, over, to);
     }
     const [most, width] = sizes.thin;
@@ -376,7 +376,7 @@ class Drawing {
     const arrives = table.received[i] !== NEVER;
     return {
       name, i, look, lookName, sign, above, below, away, arrives,
-      checkpoint: table.checkpoint[i], made: scene.x(table.made[i]), over: scene.x(end),
+      checkpoint: table.checkpoint[i], start: scene.x(table.start[i]), over: scene.x(end),
       sent: scene.x(table.sent[i] === NEVER ? end : table.sent[i]),
       received: scene.x(table.received[i] === NEVER ? end : table.received[i]),
       leaves: table.sent[i] !== NEVER, to: arrives ? below - away : (above + below) / 2,
@@ -405,9 +405,9 @@ class Drawing {
     if (spot) return spot;
     let best = null, least = 6;
     for (const each of this.arrows) {
-      const { made, sent, above, away, received, to, over, leaves, arrives, look, lookName } = each;
+      const { start, sent, above, away, received, to, over, leaves, arrives, look, lookName } = each;
       let d = leaves ? distance(px, py, sent, above, received, to) : Infinity;
-      if (look.waits && sent > made) d = Math.min(d, distance(px, py, made, above + away, sent, above + away));
+      if (look.waits && sent > start) d = Math.min(d, distance(px, py, start, above + away, sent, above + away));
       if (look.waits && arrives) d = Math.min(d, distance(px, py, received, to, over, to));
       d -= look.crosses || lookName === "barrier" ? 1.5 : 0;
       if (d < least) { least = d; best = each; }

@@ -197,7 +197,7 @@ class Drawing:
 
     def _hint(self, mark: Mark, look: Look, known: Mapping[str, Any] | None) -> str:
         went = "" if known is None else known["went"]
-        return look.told.format(
+        return look.hint.format(
             lane=self._document["lanes"][mark.lane],
             when=duration(mark.since_ms),
             length=duration(mark.until_ms - mark.since_ms),
@@ -289,7 +289,7 @@ class Drawing:
         end = self._record_at(self._until + 1) + 1
         for name in ("letters", "elements"):
             columns = self._document[name]["columns"]
-            for number, over in enumerate(columns["over"][: bisect_right(columns["made"], end)]):
+            for number, over in enumerate(columns["over"][: bisect_right(columns["start"], end)]):
                 if NEVER < over < begin:
                     continue
                 arrow = Arrow(*(column[number] for column in columns.values()))
@@ -311,7 +311,7 @@ class Drawing:
         last: dict[tuple[int, int], float] = {}
         apart = []
         for each in arrows:
-            x, way = self._x(each.made if each.sent == NEVER else each.sent), (each.source, each.target)
+            x, way = self._x(each.start if each.sent == NEVER else each.sent), (each.source, each.target)
             if x - last.get(way, -inf) >= SIZES["apart"]:
                 last[way] = x
                 apart.append(each)
@@ -334,7 +334,7 @@ class Drawing:
                 place = (x + 0.35 * (x2 - x), y + 0.35 * (y2 - y))
                 drawn += _number(str(arrow.checkpoint), *place, SIZES["small_plate"], "barrier flag")
             drawn += self._head(arrow, name) if many <= SIZES["many"] else ()
-            hint = self._told(arrow, name)
+            hint = self._arrow_hint(arrow, name)
             for each in drawn:
                 faint = opacity if each.shape in ("line", "area") else 1.0
                 yield replace(each, checkpoint=arrow.checkpoint, opacity=faint, hint=hint)
@@ -351,12 +351,12 @@ class Drawing:
         look = LOOKS[name]
         above, waits, to, _ = self._heights(arrow, look)
         over = self._document["n"] if arrow.over == NEVER else arrow.over
-        x_made, x_over = self._x(arrow.made), self._x(over)
+        x_start, x_over = self._x(arrow.start), self._x(over)
         x_sent, x_received = (self._x(over if n == NEVER else n) for n in (arrow.sent, arrow.received))
         if arrow.sent != NEVER:
             style = f"{name} plain" if is_plain else name
             yield Primitive("line", style, (x_sent, above, x_received, to), widest=widest)
-        along = [(x_made, waits, x_sent, waits)] if x_sent - x_made > 0.5 else []
+        along = [(x_start, waits, x_sent, waits)] if x_sent - x_start > 0.5 else []
         if arrow.received != NEVER and x_over - x_received > 0.5:
             along.append((x_received, to, x_over, to))
         for at in along if look.waits else ():
@@ -377,15 +377,15 @@ class Drawing:
             back = below - look.head * (1 if below >= above else -1)
             yield Primitive("area", f"{name} head", (x, below, x - look.head / 2, back, x + look.head / 2, back))
 
-    def _told(self, arrow: Arrow, name: str) -> str:
+    def _arrow_hint(self, arrow: Arrow, name: str) -> str:
         """Describe an arrow: what it is, its times, and its side of the cut."""
         look, lanes = LOOKS[name], self._document["lanes"]
         what = self._document["phrases"][arrow.phrase]
-        lines = [look.told.format(what=what, source=lanes[arrow.source], target=lanes[arrow.target])]
+        lines = [look.hint.format(what=what, source=lanes[arrow.source], target=lanes[arrow.target])]
         *names, unfinished = look.times
         at = zip(
             (*names[:3], "lost" if arrow.lost else names[3]),
-            (arrow.made, arrow.sent, arrow.received, arrow.over),
+            (arrow.start, arrow.sent, arrow.received, arrow.over),
             strict=True,
         )
         times = [f"{word} {duration(self._ms[n])}" for word, n in at if word and n != NEVER]

@@ -41,20 +41,20 @@ class Style:
     def css(self, checkpoint: str = CHOSEN) -> str:
         """Return the declarations of a style sheet; `checkpoint` is the value for `CP`."""
         inks = [checkpoint if ink == CP else f"var(--kit-{ink})" if ink else "none" for ink in (self.stroke, self.fill)]
-        told = {"stroke": inks[0], "fill": inks[1]}
+        hint = {"stroke": inks[0], "fill": inks[1]}
         if self.stroke:
-            told |= {"stroke-width": f"{self.width:g}", "stroke-opacity": f"{self.opacity:g}"}
-            told["stroke-linecap"] = "butt" if self.is_butt else "round"
+            hint |= {"stroke-width": f"{self.width:g}", "stroke-opacity": f"{self.opacity:g}"}
+            hint["stroke-linecap"] = "butt" if self.is_butt else "round"
             if self.dash:
-                told["stroke-dasharray"] = " ".join(f"{each:g}" for each in self.dash)
+                hint["stroke-dasharray"] = " ".join(f"{each:g}" for each in self.dash)
         if self.fill:
-            told["fill-opacity"] = f"{self.opacity * self.fill_opacity:g}"
+            hint["fill-opacity"] = f"{self.opacity * self.fill_opacity:g}"
         if self.size:
-            told |= {"font-size": f"{self.size:g}px", "font-weight": str(self.weight)}
+            hint |= {"font-size": f"{self.size:g}px", "font-weight": str(self.weight)}
         if self.has_halo:
-            told |= {"stroke": "var(--kit-paper)", "stroke-width": "3", "stroke-opacity": "0.85"}
-            told["paint-order"] = "stroke"
-        return ";".join(f"{name}:{value}" for name, value in told.items())
+            hint |= {"stroke": "var(--kit-paper)", "stroke-width": "3", "stroke-opacity": "0.85"}
+            hint["paint-order"] = "stroke"
+        return ";".join(f"{name}:{value}" for name, value in hint.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ class Look:
     """The look of one kind of thing.
 
     `shape` names the function that draws it, with the styles of the look's name and, for parts, of `"NAME PART"`.
-    `layer` orders marks from the ground up. `legend` names its entries in the legend. `told` is the template of its
+    `layer` orders marks from the ground up. `legend` names its entries in the legend. `hint` is the template of its
     hint, and `picks` the type of what a click chooses.
     """
 
     shape: str
     layer: int = 0
     legend: tuple[str, ...] = ()
-    told: str = ""
+    hint: str = ""
     picks: str = ""
     only_chosen: bool = False
     """Whether it is drawn only for the checkpoint that is chosen."""
@@ -82,7 +82,7 @@ class Look:
     crosses: bool = False
     """Whether an arrow crosses the cut: it is drawn as it is, among however many."""
     times: tuple[str, ...] = ()
-    """The names of an arrow's times: made, sent, received, taken, and the words for one that is not taken."""
+    """The names of an arrow's times: queued, sent, received, taken, and the words for one that is not taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ SIZES: Mapping[str, Any] = {
 - `margin`, at least `least_margin` ms or records, is seen beside a checkpoint.
 """
 
-ELEMENT_TIMES = ("made", "sent", "received", "taken", "not taken yet")
+ELEMENT_TIMES = ("queued", "sent", "received", "taken", "not taken yet")
 LETTER_TIMES = ("", "sent", "", "received", "on its way")
 ARROWS: Mapping[str, tuple[Style, float, float]] = {
     "letter": (Style("line", opacity=0.9, dash=(4, 3)), 0, 5),
@@ -229,7 +229,7 @@ STYLES: Mapping[str, Style] = {
 
 
 def _of_checkpoint(shape: str, *, has_other: bool = False) -> Look:
-    return Look(shape, 3, told="{about}", picks="checkpoint", has_other=has_other)
+    return Look(shape, 3, hint="{about}", picks="checkpoint", has_other=has_other)
 
 
 def _bar(words: str, *legend: str) -> Look:
@@ -237,31 +237,31 @@ def _bar(words: str, *legend: str) -> Look:
 
 
 LOOKS: Mapping[str, Look] = {
-    "epoch": Look("epoch", told="{words}: all tasks are deployed again"),
+    "epoch": Look("epoch", hint="{words}: all tasks are deployed again"),
     **{phase_look(look): _bar(words, phase_look(look)) for look, words in PHASE_WORDS.items()},
     **{phase_look(look, is_open=True): _bar(words, phase_look(look), "open") for look, words in PHASE_WORDS.items()},
     "slow": Look("bar", 1, ("slow",), "{lane} {note}", picks="checkpoint", only_chosen=True),
     "copy": Look(
         "square",
         2,
-        told="{lane} copies its state for checkpoint {id}, at {when}",
+        hint="{lane} copies its state for checkpoint {id}, at {when}",
         picks="checkpoint",
         has_other=True,
     ),
-    "lost": Look("words", 2, told="{lane} is lost, at {when}", picks="task"),
+    "lost": Look("words", 2, hint="{lane} is lost, at {when}", picks="task"),
     "life": _of_checkpoint("span", has_other=True),
     "flag": _of_checkpoint("plate"),
     "done": _of_checkpoint("end"),
     "failed": _of_checkpoint("end"),
     **{
-        kind: Look("triangle", 4, (kind,), told="{words}, at {when}", picks="job")
+        kind: Look("triangle", 4, (kind,), hint="{words}, at {when}", picks="job")
         for kind in ("failure", "fault", "restore")
     },
     **{
         name: Look(
             "arrow",
             legend=(name,),
-            told="{what}, {source} → {target}",
+            hint="{what}, {source} → {target}",
             picks="message" if name == "letter" else "channel",
             head=head,
             waits=wait > 0,
@@ -330,18 +330,18 @@ LEGEND: Mapping[str, Entry] = {
 """The entries in the order of the legend, which has those that occur."""
 
 
-def _told(each: Style | Look | Entry) -> dict[str, Any]:
+def _changed_fields(each: Style | Look | Entry) -> dict[str, Any]:
     """Return the fields that differ from their defaults."""
     return {one.name: getattr(each, one.name) for one in fields(each) if getattr(each, one.name) != one.default}
 
 
 TABLE: Mapping[str, Any] = {
     "sizes": SIZES,
-    "styles": {name: _told(style) for name, style in STYLES.items()},
-    "looks": {name: _told(look) for name, look in LOOKS.items()},
+    "styles": {name: _changed_fields(style) for name, style in STYLES.items()},
+    "looks": {name: _changed_fields(look) for name, look in LOOKS.items()},
     "arrows": tuple(ARROWS),
     "layers": LAYERS,
-    "legend": {name: _told(entry) for name, entry in LEGEND.items()},
+    "legend": {name: _changed_fields(entry) for name, entry in LEGEND.items()},
     "crossings": {crossing.name: crossing.value for crossing in Crossing},
 }
 """The whole table, JSON-like."""

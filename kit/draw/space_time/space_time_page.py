@@ -60,7 +60,7 @@ def export_space_time(run: Any, path: str | Path) -> Path:
         f'<script type="module">{space_time_script()}\n'
         'const data = JSON.parse(document.getElementById("data").textContent);'
         'window.pane = new SpaceTimePane(document.getElementById("run"), data,'
-        " { go(n) { window.went = n; }, pick(name) { window.picked = name; } });</script></body></html>"
+        " { go(n) { window.went = n; }, pick(name) { window.selected = name; } });</script></body></html>"
     )
     target.write_text(page, encoding="utf-8")
     return target

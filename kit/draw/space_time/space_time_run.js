@@ -101,7 +101,7 @@ class SpaceTimeRun {
   // Call `see(row)` for the rows of a table that are in flight at some moment from record a to record b.
   between(name, a, b, see) {
     const table = this[name];
-    const { made: begins, over } = table;
+    const { start: begins, over } = table;
     const ends = this.ends[name];
     for (let block = 0; block < ends.length; block++) {
       const begin = block * BLOCK;
@@ -125,12 +125,12 @@ class SpaceTimeRun {
 
   // Return an element's side of a cut, as in `kit.run.journeys.Crossing`; "" if unknown.
   crossing(i, cut, epoch) {
-    const { source, target, made, over, lost } = this.elements;
+    const { source, target, start, over, lost } = this.elements;
     if (this.elements.epoch[i] !== epoch) return "";
     const sender = cut[source[i]] ?? NEVER, receiver = cut[target[i]] ?? NEVER;
     if (sender === NEVER || receiver === NEVER) return "";
     const takenBefore = over[i] !== NEVER && !lost[i] && over[i] < receiver;
-    if (made[i] < sender) return takenBefore ? "BEFORE" : "IN_FLIGHT";
+    if (start[i] < sender) return takenBefore ? "BEFORE" : "IN_FLIGHT";
     return takenBefore ? "AGAINST" : "AFTER";
   }
 
@@ -145,23 +145,23 @@ class SpaceTimeRun {
 
   // Describe a mark of a checkpoint or of the run.
   hint(mark, known) {
-    return fill(mark.look.told, {
+    return fill(mark.look.hint, {
       lane: this.lanes[mark.lane], when: duration(mark.since_ms), length: duration(mark.until_ms - mark.since_ms),
       words: mark.words, note: mark.note, id: known?.id, about: known?.about,
     });
   }
 
   // Describe an arrow, line by line: what it is, its times, and its side of the chosen cut.
-  told(name, i, lookName, chosen) {
-    const { phrase, source, target, made, sent, received, over, lost } = this[name];
-    const { told, times } = this.table.looks[lookName];
+  arrowHint(name, i, lookName, chosen) {
+    const { phrase, source, target, start, sent, received, over, lost } = this[name];
+    const { hint, times } = this.table.looks[lookName];
     const ends = { what: this.phrases[phrase[i]], source: this.lanes[source[i]], target: this.lanes[target[i]] };
     const names = [...times.slice(0, 3), lost[i] ? "lost" : times[3]];
-    const shown = [made, sent, received, over].map((at, k) => [names[k], at[i]]).filter(([word, n]) => word && n !== NEVER)
+    const shown = [start, sent, received, over].map((at, k) => [names[k], at[i]]).filter(([word, n]) => word && n !== NEVER)
       .map(([word, n]) => `${word} ${duration(this.ms[n])}`);
     if (over[i] === NEVER) shown.push(times[4]);
     const side = this.table.crossings[lookName];
-    return [fill(told, ends), shown.join(" · "), ...(side ? [`Checkpoint ${chosen}: ${side}`] : [])];
+    return [fill(hint, ends), shown.join(" · "), ...(side ? [`Checkpoint ${chosen}: ${side}`] : [])];
   }
 
   // Return the name of what a click on a mark chooses; "" for nothing.

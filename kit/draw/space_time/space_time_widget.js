@@ -43,7 +43,7 @@ function render({ model, el }) {
   const { parts, panes } = keptOf(model);
   const pane = new SpaceTimePane(box, parts[0], {
     go: (n) => { model.set("n", n); model.save_changes(); },
-    pick: (name) => { model.set("picked", name); model.save_changes(); },
+    pick: (name) => { model.set("selected", name); model.save_changes(); },
   });
   for (const piece of parts.slice(1)) pane.take(piece);
   panes.add(pane);

@@ -86,10 +86,10 @@ class Known {
   }
 
   // Return the last frames about an item, newest first.
-  events(picked) {
+  events(selected) {
     const found = [];
     for (let index = this.now; index >= 0 && found.length < MOST_EVENTS; index -= 1) {
-      if (this.film.frames[index].about?.includes(picked)) found.push(index);
+      if (this.film.frames[index].about?.includes(selected)) found.push(index);
     }
     return found;
   }
@@ -123,8 +123,8 @@ function few(names, most = 5) {
   return names.length <= most ? names.join(", ") : `${names.slice(0, most).join(", ")} and ${names.length - most} more`;
 }
 
-function summary(known, picked) {
-  const [kind, name] = split(picked);
+function summary(known, selected) {
+  const [kind, name] = split(selected);
   if (kind === "task") return `${name}: ${state(known, name)}`;
   if (kind === "channel") {
     const [from, to] = known.ends.get(Number(name)) ?? ["?", "?"];
@@ -139,19 +139,19 @@ function summary(known, picked) {
     return `${operators.join(" → ")}: ${count} ${count === 1 ? "subtask" : "subtasks"}`;
   }
   if (kind === "message") {
-    const [mail, task, toTask, id, since] = known.get(picked) ?? ["message", "?", true, null, 0];
+    const [mail, task, toTask, id, since] = known.get(selected) ?? ["message", "?", true, null, 0];
     return `${mail}${id === null ? "" : ` ${id}`}, ${toTask ? `to ${task}` : `from ${task}`}, under way since ${duration(since)}`;
   }
   if (kind === "checkpoint") {
-    const { status = "", acked = 0, expected = 0, reason } = known.get(picked) ?? {};
+    const { status = "", acked = 0, expected = 0, reason } = known.get(selected) ?? {};
     return `checkpoint ${name}: ${status}, ${acked} of ${expected} acknowledged${reason ? `; ${reason}` : ""}`;
   }
-  return picked === "job" ? "the JobMaster: what it knows of the job" : picked;
+  return selected === "job" ? "the JobMaster: what it knows of the job" : selected;
 }
 
-function split(picked) {
-  const colon = picked.indexOf(":");
-  return colon < 0 ? [picked, ""] : [picked.slice(0, colon), picked.slice(colon + 1)];
+function split(selected) {
+  const colon = selected.indexOf(":");
+  return colon < 0 ? [selected, ""] : [selected.slice(0, colon), selected.slice(colon + 1)];
 }
 
 // --- in full ----------------------------------------------------------------------------------------------------------
@@ -164,29 +164,29 @@ class Details {
     this.root.hidden = true;
   }
 
-  show(known, picked, { told, offers, n }) {
-    if (!picked && this.root.matches(":focus-within")) this.root.closest(".kit-player").focus({ preventScroll: true });
-    this.root.hidden = !picked;
-    if (!picked) {
+  show(known, selected, { added, offers, n }) {
+    if (!selected && this.root.matches(":focus-within")) this.root.closest(".kit-player").focus({ preventScroll: true });
+    this.root.hidden = !selected;
+    if (!selected) {
       this.root.replaceChildren();
       return;
     }
     const top = this.root.scrollTop;
-    const unfolded = picked === this.picked && this.root.querySelector(".kit-offers details")?.open;
-    this.picked = picked;
+    const unfolded = selected === this.selected && this.root.querySelector(".kit-offers details")?.open;
+    this.selected = selected;
     const hadFocus = this.root.matches(":focus-within");
     this.known = known;
-    const [kind, name] = split(picked);
-    const body = this[kind]?.(name, picked) ?? [];
-    const said = make("div", { class: "kit-told" });
-    if (told?.picked === picked && told.n === n) said.innerHTML = told.html;
+    const [kind, name] = split(selected);
+    const body = this[kind]?.(name, selected) ?? [];
+    const said = make("div", { class: "kit-added-details" });
+    if (added?.selected === selected && added.n === n) said.innerHTML = added.html;
     const close = make("button", { type: "button", class: "kit-close", "aria-label": "close the details", title: "close (Escape)", click: () => this.hands.pick("") }, "×");
     this.root.replaceChildren(
       make("div", { class: "kit-details-head" }, make("b", {}, this.title(kind, name)), close),
-      this.offered(picked, offers ?? [], unfolded),
+      this.offered(selected, offers ?? [], unfolded),
       said,
       ...body,
-      ...this.last(picked),
+      ...this.last(selected),
     );
     this.root.scrollTop = top;
     reach(this.root);
@@ -207,21 +207,21 @@ class Details {
   }
 
   // The possible actions on the item, and the others with the reasons; the first few at once. The outcome is at the top.
-  offered(picked, offers, unfolded) {
+  offered(selected, offers, unfolded) {
     const act = (key) => () => {
       this.root.scrollTop = 0;
       this.hands.act(key);
     };
-    const acts = offers.filter(({ on }) => on === picked).map(({ key, label, hint, why_not: not }) =>
+    const acts = offers.filter(({ on }) => on === selected).map(({ key, label, hint, why_not: not }) =>
       make("button", { type: "button", title: not || hint, "aria-disabled": Boolean(not) || undefined, disabled: Boolean(not), click: act(key) }, label));
-    const more = acts.splice(split(picked)[0] === "checkpoint" ? 0 : FIRST_OFFERS);
+    const more = acts.splice(split(selected)[0] === "checkpoint" ? 0 : FIRST_OFFERS);
     const label = acts.length ? `${more.length} more` : `${more.length} things that may fail`;
     return make("div", { class: "kit-offers" }, ...acts,
       more.length ? make("details", { open: unfolded }, make("summary", {}, label), make("div", { class: "kit-offers" }, ...more)) : "");
   }
 
-  link(picked, label = split(picked)[1]) {
-    return make("button", { type: "button", class: "kit-link", title: summary(this.known, picked), click: () => this.hands.pick(picked) }, label);
+  link(selected, label = split(selected)[1]) {
+    return make("button", { type: "button", class: "kit-link", title: summary(this.known, selected), click: () => this.hands.pick(selected) }, label);
   }
 
   table(heads, rows, more = "") {
@@ -243,8 +243,8 @@ class Details {
     return make("h4", {}, text);
   }
 
-  last(picked) {
-    const events = this.known.events(picked);
+  last(selected) {
+    const events = this.known.events(selected);
     if (!events.length) return [];
     const items = events.map((index) => {
       const { at, words } = this.known.film.frames[index];
@@ -340,8 +340,8 @@ class Details {
     ];
   }
 
-  checkpoint(name, picked) {
-    const fact = this.known.get(picked);
+  checkpoint(name, selected) {
+    const fact = this.known.get(selected);
     if (fact === undefined) return [make("p", { class: "kit-quiet" }, "It has not begun, or belongs to another run.")];
     const acks = this.known.all(`ack:${name}/`).sort(([, a], [, b]) => b - a);
     const done = new Set(acks.map(([task]) => task));
@@ -362,8 +362,8 @@ class Details {
     ];
   }
 
-  message(name, picked) {
-    const fact = this.known.get(picked);
+  message(name, selected) {
+    const fact = this.known.get(selected);
     if (fact === undefined) return [make("p", { class: "kit-quiet" }, "It is not under way at this moment.")];
     const [mail, task, toTask, id, since] = fact;
     const link = this.link(`task:${task}`, task);

@@ -24,7 +24,7 @@ def facts_of(moment: Moment, touched: Touched) -> Facts:
     """Return what is known of these items and of the job now."""
     restored = next((r.checkpoint_id for r in reversed(moment.restores) if r.epoch == moment.epoch), None)
     job = {"status": moment.job, "epoch": moment.epoch, "restored": restored, "error": moment.error}
-    facts: Facts = {"job": _told(job)}
+    facts: Facts = {"job": _without_empty(job)}
     for task in sorted(touched.tasks):
         known = moment.tasks.get(task)
         facts[f"task:{task}"] = None if known is None else _task(known, moment)
@@ -51,17 +51,17 @@ def _task(task: TaskMoment, moment: Moment) -> Facts:
     }
     names = ("state", "attempt", "restored", "published", "error", "lost", "frozen")
     known = {name: getattr(task, name) for name in names}
-    return _told(known | {"attempt": task.attempt or None, "phases": phases})
+    return _without_empty(known | {"attempt": task.attempt or None, "phases": phases})
 
 
-def _told(known: Facts) -> Facts:
+def _without_empty(known: Facts) -> Facts:
     """Return the facts without empty values. A zero is kept, although it equals False."""
     return {name: value for name, value in known.items() if value or (value == 0 and value is not False)}
 
 
 def _channel(channel: ChannelMoment) -> Facts:
     places = {name: list(map(_item, getattr(channel, name))) for name in ("queued", "wire", "arrived")}
-    return _told(places | {name: getattr(channel, name) for name in ("held", "awaited", "taken", "ended")})
+    return _without_empty(places | {name: getattr(channel, name) for name in ("held", "awaited", "taken", "ended")})
 
 
 def _item(item: Item) -> list[Any]:
@@ -86,7 +86,7 @@ def _checkpoint(checkpoint: CheckpointMoment, moment: Moment) -> Facts:
         "reason": ended_because(checkpoint.reason),
         "savepoint": checkpoint.savepoint,
     }
-    return _told(known)
+    return _without_empty(known)
 
 
 MOST_MISSING = 6

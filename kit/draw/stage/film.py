@@ -5,12 +5,12 @@ of new frames depends on what happened in them. If the run went back and took an
 last frame of the common part. The film is JSON-like and grows at the end:
 
 - `stages`: one for each shape of the job: the picture's size and fixed parts, the boxes, the channels of each lane;
-- `frames`: each `{"stage", "told", "mark", "at", "n", "by", "about", "words", "set", "facts"}`. `told`: it belongs to
-  the story. `words`: what happened, its results, its cause. `by` is the task that acted, or "job"; `about` names the
-  items that it was about. `set` maps a sprite's name to the attributes that changed, or to None if it was removed; the
-  first frame of a stage sets everything. `look` of a new sprite is the number, in `looks`, of the attributes that it
-  shares with others. `facts` are those of `kit.draw.stage.facts` that changed. `whole`: both are complete, not changes.
-  `skipped` is the number of steps before it without a frame;
+- `frames`: each `{"stage", "in_story", "mark", "at", "n", "by", "about", "words", "set", "facts"}`. `in_story`: it
+  belongs to the story. `words`: what happened, its results, its cause. `by` is the task that acted, or "job"; `about`
+  names the items that it was about. `set` maps a sprite's name to the attributes that changed, or to None if it was
+  removed; the first frame of a stage sets everything. `look` of a new sprite is the number, in `looks`, of the
+  attributes that it shares with others. `facts` are those of `kit.draw.stage.facts` that changed. `whole`: both are
+  complete, not changes. `skipped` is the number of steps before it without a frame;
 - `notes`, for the reader: each `[n, text]` is for the frames with more than `n` records.
 
 The film of a long run comes in two parts, so that its first picture appears soon. At first it has all frames with their
@@ -30,7 +30,7 @@ import numpy as np
 
 from kit.core.trace.trace import TraceRecord
 from kit.draw.stage.drawing import Touched
-from kit.draw.stage.frames import Frame, Told, is_minor, story_of
+from kit.draw.stage.frames import Frame, FrameSummary, is_minor, story_of
 from kit.draw.stage.layout import Layout, lay_out
 from kit.draw.stage.legend import legend_data
 from kit.draw.stage.pen import Looks, Pen
@@ -86,8 +86,8 @@ class FilmBuilder:
 
     def _begin(self) -> None:
         self._looks = Looks()
-        self.film = {"stages": [], "frames": [], "looks": self._looks.told, "notes": [], "legend": legend_data()}
-        self._told: list[Told] = []
+        self.film = {"stages": [], "frames": [], "looks": self._looks.attributes, "notes": [], "legend": legend_data()}
+        self._summaries: list[FrameSummary] = []
         self._met: dict[int, int] = {}
         self._shapes: dict[tuple[Any, ...], int] = {}
         self._stages: list[Stage] = []
@@ -108,7 +108,7 @@ class FilmBuilder:
     def take(self, run: Run) -> Film:
         """Read what the run has done since, and return what is new.
 
-        `keep` is the number of frames that stay; the names of the film hold what follows them. `told` has the kept
+        `keep` is the number of frames that stay; the names of the film hold what follows them. `in_story` has the kept
         frames that have entered or left the story. With `anew`, the result replaces the whole film.
         """
         try:
@@ -147,13 +147,13 @@ class FilmBuilder:
                 skipped += 1
         if later:
             self._owed = self._drawing_the_first(len(self.film["frames"]) - 1)
-        changed = self._tell(keep)
+        changed = self._choose_story(keep)
         self.film["notes"] = [list(note) for note in run.notes]
         anew = self.film is not known
         before = dict.fromkeys(before, 0) if anew else before
         added = {name: self.film[name][before[name] :] for name in ("stages", "looks")}
         frames = self.film["frames"][keep:]
-        news = {"keep": keep, "frames": frames, **added, "told": changed, "notes": self.film["notes"]}
+        news = {"keep": keep, "frames": frames, **added, "in_story": changed, "notes": self.film["notes"]}
         return news | ({"anew": True} if anew else {})
 
     def _new_steps(self, run: Run) -> list[Step]:
@@ -184,7 +184,7 @@ class FilmBuilder:
         if keep <= 1 or self.is_owed:
             self._begin()
             return
-        del frames[keep:], self._told[keep:]
+        del frames[keep:], self._summaries[keep:]
         running = self.reading.running_at(frames[-1]["n"])
         self._met = {number: epoch for number, epoch in self._met.items() if number in running.checkpoints}
         self._go_on_from(running)
@@ -193,7 +193,7 @@ class FilmBuilder:
 
     def _least_level(self, new: Sequence[int]) -> int:
         """Return the least level of frames to show if there are too many."""
-        levels = [*(told.level for told in self._told), *new]
+        levels = [*(each.level for each in self._summaries), *new]
         for level in (BULK, DETAIL):
             if sum(each >= level for each in levels) <= MOST_FRAMES:
                 return max(level, self._least)
@@ -226,15 +226,15 @@ class FilmBuilder:
             shown[number] = True
         return shown
 
-    def _tell(self, keep: int) -> dict[int, int]:
+    def _choose_story(self, keep: int) -> dict[int, int]:
         """Choose the frames of the story; return those of the first `keep` for which the choice has changed."""
         changed: dict[int, int] = {}
-        stories = map(int, story_of(self._told, self._met, self._running.checkpoints))
-        for number, (frame, told) in enumerate(zip(self.film["frames"], stories)):
-            if frame["told"] != told:
-                frame["told"] = told
+        stories = map(int, story_of(self._summaries, self._met, self._running.checkpoints))
+        for number, (frame, in_story) in enumerate(zip(self.film["frames"], stories)):
+            if frame["in_story"] != in_story:
+                frame["in_story"] = in_story
                 if number < keep:
-                    changed[number] = told
+                    changed[number] = in_story
         return changed
 
     # --- a frame ------------------------------------------------------------------------------------------------------
@@ -246,21 +246,21 @@ class FilmBuilder:
         stage = self._stage_now(run)
         for number in moment.checkpoints:
             self._met.setdefault(number, moment.epoch)
-        packed, told = self._packed_frame(moment, stage, self._shape, group, skipped)
+        packed, summary = self._packed_frame(moment, stage, self._shape, group, skipped)
         if whole:
             packed |= self._pen.draw_whole(self._layouts[self._shape], moment)
             Touched.taken_from(moment)
         elif draw:
             packed |= self._pen.draw(self._layouts[self._shape], moment, Touched.taken_from(moment))
         self.film["frames"].append(packed)
-        self._told.append(told)
+        self._summaries.append(summary)
 
     def _packed_frame(
         self, moment: Moment, stage: Stage, shape: int, group: Sequence[TraceRecord], skipped: int
-    ) -> tuple[Film, Told]:
+    ) -> tuple[Film, FrameSummary]:
         """Return a frame without its picture, and the criteria for including it in the story."""
         frame = Frame(moment, stage, tuple(group), self.reading.find(group[0].cause) if group else None)
-        packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
+        packed: dict[str, Any] = {"stage": shape, "in_story": 0, "at": moment.elapsed_ms, "n": moment.n}
         if self._step_of is not None:
             packed["step"] = self._step_of(moment.n) if moment.n else 0
         if frame.mark:
@@ -272,7 +272,7 @@ class FilmBuilder:
             packed["about"] = _about(group)
         words = frame.words
         packed["words"] = [words.what, words.then, words.because]
-        return packed, Told(frame.level, frame.checkpoint_id, is_minor(group))
+        return packed, FrameSummary(frame.level, frame.checkpoint_id, is_minor(group))
 
     def _stage_now(self, run: Run) -> Stage:
         if self._stage is None or self._stage.epoch != self._running.epoch:
@@ -345,7 +345,7 @@ class FilmBuilder:
             return self._insert(number, n)
 
     def _insert(self, number: int, n: int) -> Film:
-        frames, looks = self.film["frames"], len(self._looks.told)
+        frames, looks = self.film["frames"], len(self._looks.attributes)
         before, after = frames[number - 1], frames[number]
         *groups, own = in_order(self.reading.records[before["n"] : after["n"]])
         first = _window(groups, n - before["n"])
@@ -354,27 +354,27 @@ class FilmBuilder:
         stage = replace(self._stages[after["stage"]], epoch=moment.epoch)
         if before["stage"] == after["stage"]:
             pen.draw_whole(layout, moment)
-        made: list[Film] = []
-        told: list[Told] = []
+        inserted: list[Film] = []
+        summaries: list[FrameSummary] = []
         for position, group in enumerate([*groups, own]):
             fold(moment, group)
             if first <= position < min(len(groups), first + MOST_INSERTED):
-                frame, tells = self._packed_frame(moment, stage, after["stage"], group, first if not made else 0)
-                made.append(frame | pen.draw(layout, moment, Touched.taken_from(moment)))
-                told.append(tells)
+                frame, summary = self._packed_frame(moment, stage, after["stage"], group, first if not inserted else 0)
+                inserted.append(frame | pen.draw(layout, moment, Touched.taken_from(moment)))
+                summaries.append(summary)
         if "whole" not in after:
             after = after | pen.draw(layout, moment, Touched.taken_from(moment))
-        left = len(groups) - first - len(made)
+        left = len(groups) - first - len(inserted)
         after = {key: value for key, value in after.items() if key != "skipped"} | ({"skipped": left} if left else {})
-        frames[number : number + 1] = [*made, after]
-        self._told[number:number] = told
+        frames[number : number + 1] = [*inserted, after]
+        self._summaries[number:number] = summaries
         return {
             "keep": number,
             "replaced": 1,
-            "frames": [*made, after],
+            "frames": [*inserted, after],
             "stages": [],
-            "looks": self._looks.told[looks:],
-            "told": {},
+            "looks": self._looks.attributes[looks:],
+            "in_story": {},
             "notes": self.film["notes"],
         }
 
@@ -398,7 +398,7 @@ def _window(groups: Sequence[Step], n: int) -> int:
 def _alike(groups: Sequence[Step], levels: Sequence[int]) -> set[int | None]:
     """Return the checkpoints that completed after another of the same epoch; the story shortens them."""
     alike: set[int | None] = set()
-    told = False
+    has_completed = False
     turns = (group for group, level in zip(groups, levels) if level >= MILESTONE)
     for record in chain.from_iterable(turns):
         if level_of(record) < MILESTONE:
@@ -406,11 +406,11 @@ def _alike(groups: Sequence[Step], levels: Sequence[int]) -> set[int | None]:
         side = kind_of(record).side(record.role)
         change = None if side is None else side.change
         if change is job_changes.start_epoch:
-            told = False
+            has_completed = False
         elif change is job_changes.completed:
-            if told:
+            if has_completed:
                 alike.add(record.checkpoint_id)
-            told = True
+            has_completed = True
     return alike
 
 

@@ -65,13 +65,13 @@ class Frame:
         ends = self.stage.ends()
         first = max(self.records, key=lambda each: (level_of(each), kind_of(each).mark != "", each.role == "event"))
         least = min(DETAIL, level_of(first))
-        told: dict[str, list[TraceRecord]] = {}
+        others: dict[str, list[TraceRecord]] = {}
         for record in self.records:
             if record is not first and level_of(record) >= least:
-                told.setdefault(record.kind, []).append(record)
+                others.setdefault(record.kind, []).append(record)
         then = [
             caption_of(records[0], ends) + (f" (and {len(records) - 1} more)" if len(records) > 1 else "")
-            for records in told.values()
+            for records in others.values()
         ]
         because = "" if self.cause is None else lower_first(caption_of(self.cause, ends))
         words = Words(caption_of(first, ends), "; ".join([*then[:1], *map(lower_first, then[1:])]), because)
@@ -145,7 +145,7 @@ def moment_svg(run: Any, n: int | None = None) -> Svg:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FrameSummary:
     """The criteria for including a frame in the story: how much happened in it, and the checkpoint that it is about."""
 
     level: int
@@ -158,37 +158,40 @@ def is_minor(group: Sequence[TraceRecord]) -> bool:
     return all(awaits(record) for record in group if level_of(record) >= MAIN)
 
 
-def story(made: Sequence[Frame], length: int = STORY_LENGTH) -> list[bool]:
+def story(frames: Sequence[Frame], length: int = STORY_LENGTH) -> list[bool]:
     """Return which frames belong to the story: all important ones, if these are at most `length`.
 
     Otherwise details that a reader can guess are left out. A checkpoint like those before it has only its beginning and
     its end, and in a large job the arrival of single barriers is left out.
     """
     met: dict[int, int] = {}
-    for frame in made:
+    for frame in frames:
         for checkpoint_id in frame.moment.checkpoints:
             met.setdefault(checkpoint_id, frame.moment.epoch)
     return story_of(
-        [Told(f.level, f.checkpoint_id, is_minor(f.records)) for f in made], met, made[-1].moment.checkpoints, length
+        [FrameSummary(f.level, f.checkpoint_id, is_minor(f.records)) for f in frames],
+        met,
+        frames[-1].moment.checkpoints,
+        length,
     )
 
 
 def story_of(
-    made: Sequence[Told],
+    frames: Sequence[FrameSummary],
     met: Mapping[int, int],
     checkpoints: Mapping[int, CheckpointMoment],
     length: int = STORY_LENGTH,
 ) -> list[bool]:
     """Return the same as `story`, given the epoch of each checkpoint (`met`) and the outcomes (`checkpoints`)."""
     for level in (DETAIL, MAIN):
-        told = [frame.level >= level for frame in made]
-        if sum(told) <= length:
-            return told
+        in_story = [frame.level >= level for frame in frames]
+        if sum(in_story) <= length:
+            return in_story
     alike = _alike(met, checkpoints)
-    told = [frame.level >= (MILESTONE if frame.checkpoint_id in alike else MAIN) for frame in made]
-    if sum(told) <= 2 * length:
-        return told
-    return [in_story and not (frame.minor and frame.level < MILESTONE) for frame, in_story in zip(made, told)]
+    in_story = [frame.level >= (MILESTONE if frame.checkpoint_id in alike else MAIN) for frame in frames]
+    if sum(in_story) <= 2 * length:
+        return in_story
+    return [is_in and not (frame.minor and frame.level < MILESTONE) for frame, is_in in zip(frames, in_story)]
 
 
 def _alike(met: Mapping[int, int], checkpoints: Mapping[int, CheckpointMoment]) -> set[int | None]:

@@ -45,8 +45,8 @@ def words_at_the_end(moment: Moment, words: Words) -> Words:
     if ended is None:
         return words
     then = "" if words.what.startswith("The job is now ") else words.what
-    told = "; ".join(filter(None, (then, words.then)))
-    return Words(f"{ended}: {moment.error}" if moment.job == "FAILED" else ended, told, words.because)
+    then_words = "; ".join(filter(None, (then, words.then)))
+    return Words(f"{ended}: {moment.error}" if moment.job == "FAILED" else ended, then_words, words.because)
 
 
 _ENDED = {

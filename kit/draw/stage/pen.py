@@ -19,10 +19,10 @@ _OWN, _PLACED = frozenset({"x", "y", "d", "text"}), frozenset({"text", "transfor
 
 
 class Looks:
-    """The attributes that new sprites share with others, each set once; `told` is the list of them."""
+    """The attributes that new sprites share with others, each set once; `attributes` is the list of them."""
 
     def __init__(self) -> None:
-        self.told: list[Packed] = []
+        self.attributes: list[Packed] = []
         self._numbers: dict[tuple[tuple[str, str | float | None], ...], int] = {}
 
     def shortened(self, changes: Changes) -> Changes:
@@ -39,7 +39,7 @@ class Looks:
                 number = self._numbers.get(look)
                 if number is None:
                     number = self._numbers[look] = len(self._numbers)
-                    self.told.append(dict(look))
+                    self.attributes.append(dict(look))
                 sprite = {"look": number, **{key: value for key, value in sprite.items() if key in own}}
             made[name] = sprite
         return made

@@ -120,18 +120,18 @@ class Picture {
   }
 
   // Draw a ring around the selected item.
-  select(picked) {
-    this.picked = picked;
+  select(selected) {
+    this.selected = selected;
     this.mark();
   }
 
   mark() {
-    const name = this.picked ? spriteOf(this.picked, this.film.stages[this.stage]) : "";
+    const name = this.selected ? spriteOf(this.selected, this.film.stages[this.stage]) : "";
     const node = this.hits.get(name) ?? this.nodes.get(name); // a lane keeps its colour, with a ring around it
     if (this.ringed === node) return;
-    this.ringed?.classList.remove("picked");
+    this.ringed?.classList.remove("selected");
     this.ringed = node;
-    node?.classList.add("picked");
+    node?.classList.add("selected");
   }
 }
 
@@ -169,8 +169,8 @@ function pickOf(node, stage) {
 }
 
 // Return the sprite of an item.
-function spriteOf(picked, stage) {
-  const [kind, name] = split(picked);
+function spriteOf(selected, stage) {
+  const [kind, name] = split(selected);
   if (kind === "task" || kind === "vertex") return `t:${name}`;
   if (kind === "lane") return name;
   if (kind !== "channel") return "";

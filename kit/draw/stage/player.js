@@ -54,10 +54,10 @@ class Player {
     this.picture = new Picture(this.film);
     this.known = new Known(this.film, facts(this.film));
     this.camera = new Camera(this.picture);
-    this.job = new JobPanel((picked) => this.pick(picked));
+    this.job = new JobPanel((selected) => this.pick(selected));
     this.legend = new Legend();
     this.details = new Details({
-      pick: (picked) => this.pick(picked),
+      pick: (selected) => this.pick(selected),
       go: (index) => this.go(index),
       act: (key) => this.model.send({ do: key }),
       open: (vertex) => this.open(vertex),
@@ -186,7 +186,7 @@ class Player {
     const { frames } = this.film;
     this.visible = [];
     frames.forEach((frame, index) => {
-      if (every || frame.told || index === frames.length - 1) this.visible.push(index);
+      if (every || frame.in_story || index === frames.length - 1) this.visible.push(index);
     });
     this.slider.max = this.visible.length - 1;
     this.marks.replaceChildren();
@@ -285,7 +285,7 @@ class Player {
     this.job.show(frame, this.known);
     this.camera.showMap();
     if (this.follow.checked && frame.by && frame.by !== "job") this.camera.reveal(this.boxOf(`task:${frame.by}`), this.timer !== null);
-    if (this.model.get("picked")) this.detail();
+    if (this.model.get("selected")) this.detail();
     this.tip.hidden = true; // it was about another moment
     clearTimeout(this.later);
     this.later = setTimeout(() => this.afterwards(frame), SAVE_AFTER_MS);
@@ -293,14 +293,14 @@ class Player {
 
   // Channels have other numbers in another shape of the job, so find the selected channel by its ends.
   keepPicked() {
-    const picked = this.model.get("picked") ?? "";
-    const ends = picked === this.chosen?.picked ? this.chosen.ends : picked.startsWith(GONE) ? picked.slice(GONE.length) : undefined;
+    const selected = this.model.get("selected") ?? "";
+    const ends = selected === this.chosen?.selected ? this.chosen.ends : selected.startsWith(GONE) ? selected.slice(GONE.length) : undefined;
     if (ends === undefined) return;
     const found = [...this.known.ends].find(([, each]) => each.join(" → ") === ends);
     const now = found ? `channel:${found[0]}` : `${GONE}${ends}`;
-    if (now === picked) return;
-    this.chosen = found ? { picked: now, ends } : undefined;
-    this.model.set("picked", now);
+    if (now === selected) return;
+    this.chosen = found ? { selected: now, ends } : undefined;
+    this.model.set("selected", now);
     this.unsaved = true;
   }
 
@@ -430,16 +430,16 @@ class Player {
     return found ? `message:${found[0]}` : `task:${task}`;
   }
 
-  pick(picked) {
-    this.model.set("picked", picked);
+  pick(selected) {
+    this.model.set("selected", selected);
     this.model.save_changes();
     this.detail();
-    if (picked) this.camera.reveal(this.boxOf(picked), true);
+    if (selected) this.camera.reveal(this.boxOf(selected), true);
   }
 
-  boxOf(picked) {
+  boxOf(selected) {
     const { boxes, lanes } = this.film.stages[this.picture.stage];
-    const [kind, name] = split(picked);
+    const [kind, name] = split(selected);
     if (kind === "task") return boxes[name] ?? boxes[name.slice(0, name.lastIndexOf("/"))];
     if (kind === "vertex") return boxes[name];
     if (kind === "lane") return boxes[lanes[name]?.[1]];
@@ -447,24 +447,24 @@ class Player {
   }
 
   detail() {
-    const picked = this.model.get("picked") ?? "";
-    const ends = picked.startsWith("channel:") ? this.known.ends?.get(Number(split(picked)[1])) : undefined;
-    this.chosen = ends && { picked, ends: ends.join(" → ") };
-    this.picture.select(picked);
-    this.details.show(this.known, picked, {
-      told: this.model.get("told"),
+    const selected = this.model.get("selected") ?? "";
+    const ends = selected.startsWith("channel:") ? this.known.ends?.get(Number(split(selected)[1])) : undefined;
+    this.chosen = ends && { selected, ends: ends.join(" → ") };
+    this.picture.select(selected);
+    this.details.show(this.known, selected, {
+      added: this.model.get("item_details"),
       offers: this.model.get("offers"),
       n: this.model.get("n") ?? this.film.frames[this.now].n,
     });
-    this.root.classList.toggle("kit-detailed", Boolean(picked));
+    this.root.classList.toggle("kit-detailed", Boolean(selected));
   }
 
   hover(event) {
     const inside = event && !event.buttons && this.camera.root.contains(event.target) && event.pointerType !== "touch";
-    const picked = inside ? this.thing(event.target, event) : "";
-    this.tip.hidden = !picked;
-    if (!picked) return;
-    const text = summary(this.known, picked);
+    const selected = inside ? this.thing(event.target, event) : "";
+    this.tip.hidden = !selected;
+    if (!selected) return;
+    const text = summary(this.known, selected);
     if (this.tip.textContent !== text) this.tip.textContent = text;
     const room = this.root.getBoundingClientRect();
     const x = Math.min(event.clientX - room.left + 14, Math.max(0, room.width - this.tip.offsetWidth - 4));

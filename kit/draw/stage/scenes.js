@@ -91,7 +91,7 @@ function extend(film, news) {
   if (news.drawn) return true;
   film.frames.splice(news.keep, news.replaced ?? Infinity, ...news.frames);
   film.stages.push(...news.stages);
-  for (const [number, told] of Object.entries(news.told)) film.frames[number].told = told;
+  for (const [number, isInStory] of Object.entries(news.in_story)) film.frames[number].in_story = isInStory;
   film.notes = news.notes;
   return true;
 }

@@ -1,6 +1,6 @@
 // What is larger than its room scrolls. While it does, it takes the focus, so that keys scroll it as well.
 
-const SCROLLERS = ".kit-view, .kit-scroll, .kit-graph, .kit-piece, .kit-rows, .kit-told, .wide, .times, pre";
+const SCROLLERS = ".kit-view, .kit-scroll, .kit-graph, .kit-piece, .kit-rows, .kit-added-details, .wide, .times, pre";
 
 // Let keys scroll what scrolls in an element, also what other selectors name. Returns what was not reached before.
 function reach(root, others = "") {

@@ -46,11 +46,11 @@ function render({ model, el }) {
     "change:news": () => player.ask("news"),
     "change:goes_on": () => player.go(player.now, false),
   };
-  for (const name of ["picked", "told", "offers"]) handlers[`change:${name}`] = () => player.detail();
+  for (const name of ["selected", "item_details", "offers"]) handlers[`change:${name}`] = () => player.detail();
   handlers["change:n"] = () => {
     const found = player.film.frames.findLastIndex(({ n }) => n <= model.get("n"));
     if (found >= 0 && found !== player.now) player.go(found, false);
-    else if (model.get("picked")) player.detail();
+    else if (model.get("selected")) player.detail();
   };
   for (const [name, act] of Object.entries(handlers)) model.on(name, act);
   return () => {

@@ -125,14 +125,14 @@ class AtRisk:
     @property
     def under(self) -> str:
         """The line below the title."""
-        told = ["Nothing is lost for good: what was done since is done again, and nothing of it was published."]
-        told.append(f"Whichever worker it is, all tasks restart: {_workers(self.tasks)}.")
+        sentences = ["Nothing is lost for good: what was done since is done again, and nothing of it was published."]
+        sentences.append(f"Whichever worker it is, all tasks restart: {_workers(self.tasks)}.")
         if self.pending:
             numbers = ", ".join(map(str, self.pending))
-            told.append(f"Checkpoint {numbers} is not complete and would not count.")
+            sentences.append(f"Checkpoint {numbers} is not complete and would not count.")
         if not self.knows_state:
-            told.append("Which entries of state would be undone, only a lab at its present can tell.")
-        return " ".join(told)
+            sentences.append("Which entries of state would be undone, only a lab at its present can tell.")
+        return " ".join(sentences)
 
     def svg(self) -> Svg:
         """The picture alone, in light colours."""
@@ -160,8 +160,8 @@ class AtRisk:
             y += ROW
         if len(tasks) > MOST_ROWS:
             rest = sum(each.records for _, each in tasks[MOST_ROWS:])
-            told = f"and {len(tasks) - MOST_ROWS} tasks more, with {rest:,} records"
-            parts.append(shapes.text(16, y + 14, "ar-note", told))
+            rest_words = f"and {len(tasks) - MOST_ROWS} tasks more, with {rest:,} records"
+            parts.append(shapes.text(16, y + 14, "ar-note", rest_words))
             y += ROW
         return y + 10, "".join(parts)
 
@@ -181,13 +181,13 @@ def _workers(tasks: Iterable[str]) -> str:
 def _row(task: str, since: Since, most: int, y: float) -> Iterator[Markup]:
     count, look = (since.read, "read") if since.read else (since.taken or 0, "taken")
     width = (RIGHT - LEFT) * count / most
-    told = f"{count:,} {look}" if count else "not told by this trace" if since.taken is None else "none"
+    words = f"{count:,} {look}" if count else "not told by this trace" if since.taken is None else "none"
     parts = [shapes.text(16, y + 14, "ar-name", task if len(task) < 24 else task[:10] + "…" + task[-11:])]
     if count:
         parts.append(shapes.rect(f"ar-bar ar-{look}", LEFT, y + 2, max(width, 2), 17, rx=2))
-    inside = width > text_width(told, 11) + 12
+    inside = width > text_width(words, 11) + 12
     where, written = (LEFT + 6, "ar-in") if inside else (LEFT + width + 6, "ar-note")
-    yield shapes.group(f"{task}: {told}", *parts, shapes.text(where, y + 15, written, told))
+    yield shapes.group(f"{task}: {words}", *parts, shapes.text(where, y + 15, written, words))
     besides = []
     if since.changed:
         besides.append(f"{since.changed:,} entr{'y' if since.changed == 1 else 'ies'} of state changed")
@@ -289,9 +289,9 @@ def _changed(held: StateTables, live: StateTables) -> dict[str, int]:
     """Return by task the number of entries of keyed state that differ from those in the checkpoint."""
     before = _entries(held)
     now = _entries(live)
-    there = (task for key, (task, value) in now.items() if before.get(key, (task, None))[1] != value)
+    present = (task for key, (task, value) in now.items() if before.get(key, (task, None))[1] != value)
     gone = (task for key, (task, _) in before.items() if key not in now)
-    return Counter(chain(there, gone))
+    return Counter(chain(present, gone))
 
 
 def _entries(tables: StateTables) -> dict[tuple[str, str], tuple[str, Any]]:

@@ -234,8 +234,10 @@ def draw_barriers(subject: Subject) -> Barriers:
     number = subject.checkpoint if subject.checkpoint is not None else max(moment.checkpoints, default=None)
     known = None if number is None else moment.checkpoints.get(number)
     if known is None and subject.checkpoint is not None:
-        there = ", ".join(map(str, moment.checkpoints)) or "none"
-        raise ValueError(f"there is no checkpoint {subject.checkpoint} after {moment.n} records; there are: {there}")
+        known_ids = ", ".join(map(str, moment.checkpoints)) or "none"
+        raise ValueError(
+            f"there is no checkpoint {subject.checkpoint} after {moment.n} records; there are: {known_ids}"
+        )
     stage, log = stage_for(subject.whole.stages, moment.epoch), BarrierLog(evidence.reading, evidence.n)
     return Barriers(stage, known, WaitFor(evidence, number or 0), log)
 

@@ -78,7 +78,6 @@ class Chains:
                 f"o{at}",
                 (each.name, f"uid {each.uid}" if each.uid else "no uid"),
                 tip="" if each.uid else f"{each.name} has no uid: its state is lost if the job changes",
-                picked=f"vertex:{each.vertex}",
             )
             for at, each in enumerate(self.stage.operators)
         )

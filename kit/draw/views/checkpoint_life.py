@@ -151,9 +151,9 @@ class LifeOfCheckpoint:
             found += self._alike(life.of_kind(kind), word)
         found += self._ack_rows()
         found += [self._row(_STEP_WORDS[kind], step) for kind in (METADATA, STORE) for step in life.of_kind(kind)]
-        if told := life.of_kind(NOTIFY):
-            bar, heard = self._together(told)
-            found.append(Row("tasks notified", (bar,), f"{len(heard)} of {len(told)} notified"))
+        if notifications := life.of_kind(NOTIFY):
+            bar, heard = self._together(notifications)
+            found.append(Row("tasks notified", (bar,), f"{len(heard)} of {len(notifications)} notified"))
         return found
 
     def _row(self, name: str, step: Step) -> Row:
@@ -319,9 +319,9 @@ def draw_checkpoint_life(subject: Subject, task: str | None = None) -> LifeOfChe
     number = subject.checkpoint if subject.checkpoint is not None else max(log.lives, default=None)
     life = None if number is None else log.lives.get(number)
     if life is None and subject.checkpoint is not None:
-        there = ", ".join(map(str, log.lives)) or "none"
+        known_ids = ", ".join(map(str, log.lives)) or "none"
         after = f"after {log.moment.n} records"
-        raise ValueError(f"there is no checkpoint {subject.checkpoint} {after}; there are: {there}")
+        raise ValueError(f"there is no checkpoint {subject.checkpoint} {after}; there are: {known_ids}")
     machines = machines_of(log, evidence, stage, number, task)
     return LifeOfCheckpoint(stage, log, life, machines, operator_names(subject), evidence)
 

@@ -116,13 +116,13 @@ class ExecutionGraphPicture:
             if ranges:
                 lines.append(f"{_sizes(ranges)} of {vertex.max_parallelism} key groups each")
             lines += [self._gate(vertex, gate, "each ") for gate in self.gates[vertex.name]] or [NO_GATE]
-            yield Node(vertex.name, tuple(lines), tip=" → ".join(vertex.operators), picked=f"vertex:{vertex.name}")
+            yield Node(vertex.name, tuple(lines), tip=" → ".join(vertex.operators))
             return
         for subtask in range(vertex.parallelism):
             name = f"{vertex.name}/{subtask}"
             lines = [name, *([f"{_range(ranges[subtask])} of {vertex.max_parallelism}"] if ranges else [])]
             lines += [self._gate(vertex, gate) for gate in self.gates[vertex.name]] or [NO_GATE]
-            yield Node(name, tuple(lines), tip=" → ".join(vertex.operators), picked=f"task:{name}")
+            yield Node(name, tuple(lines), tip=" → ".join(vertex.operators))
 
     def _gate(self, vertex: ShapeVertex, gate: Gate, each: str = "") -> str:
         senders = next(other.parallelism for other in self.stage.vertices if other.name == gate.source)

@@ -36,8 +36,8 @@ _CODE = re.compile(r"`([^`]+)`")
 def step_html(step: Step) -> str:
     """Show the action and what happened, in sentences. Buffers and credits appear only if nothing else happened."""
     ends = step.stages[-1].ends() if step.stages else {}
-    told = [record for record in step.records if level_of(record) > BULK] or step.records
-    rows = [[record.machine, caption_of(record, ends), record.kind] for record in told]
+    records = [record for record in step.records if level_of(record) > BULK] or step.records
+    rows = [[record.machine, caption_of(record, ends), record.kind] for record in records]
     return view_html(f"S{repr(step)[1:]}", rows_html(["who", "what happened", "the word for it"], rows))
 
 
@@ -62,9 +62,9 @@ def _that_matter(block_run: BlockRun) -> list[str]:
     block, outcome = block_run.block, block_run.outcome
     named = set(_KIND.findall(" ".join([block.prose, *(command.text for command in block.commands)])))
     records = [number for number, line in enumerate(outcome) if _split(line)[0]]
-    told = [at for at in records if named & set(_KIND.findall(outcome[at])) or SIGNS["!"] in _split(outcome[at])]
+    important = [at for at in records if named & set(_KIND.findall(outcome[at])) or SIGNS["!"] in _split(outcome[at])]
     said = set(range(len(outcome))) - set(records)
-    shown = {*(told or records)[-MOST_THAT_MATTER:], *(said if len(said) <= MOST_SAID else ())}
+    shown = {*(important or records)[-MOST_THAT_MATTER:], *(said if len(said) <= MOST_SAID else ())}
     return [outcome[at] for at in sorted(shown)]
 
 
@@ -73,8 +73,8 @@ def _came(outcome: Sequence[str]) -> str:
     rows = []
     for who, lines in groupby(map(_split, outcome), key=itemgetter(0)):
         if who:
-            told = "".join(f'<div class="p-{sign}"><i>{sign}</i> {_marked(what)}</div>' for _, sign, what in lines)
-            rows.append(element("tr", element("th", who, scope="row"), element("td", Markup(told))))
+            cells = "".join(f'<div class="p-{sign}"><i>{sign}</i> {_marked(what)}</div>' for _, sign, what in lines)
+            rows.append(element("tr", element("th", who, scope="row"), element("td", Markup(cells))))
         else:
             said = "".join(f'<p class="p-said">{_marked(what)}</p>' for *_, what in lines)
             rows.append(element("tr", element("td", Markup(said), colspan="2")))

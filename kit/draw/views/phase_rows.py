@@ -70,7 +70,7 @@ def row_html(row: PhaseRow, began_ms: float, until_ms: float) -> str:
     task = escape(row.task)
     return (
         f'<div class="ph-row"><span class="ph-name" title="{task}"><bdi dir="ltr">{task}</bdi></span>'
-        f'<div class="ph-track">{bars}</div><span class="ph-told {"bad" if row.is_bad else ""}">'
+        f'<div class="ph-track">{bars}</div><span class="ph-note {"bad" if row.is_bad else ""}">'
         f"{escape(row.note)}</span></div>"
     )
 
@@ -80,14 +80,14 @@ def _bar(span: Span, began_ms: float, until_ms: float, usual_ms: float | None) -
     left, width = (100 * at / until_ms for at in (span.start_ms - began_ms, length))
     looks = f"{span.phase}{' open' if span.open else ''}{'' if usual_ms is None else ' slow'}"
     place = f"left:{left:.2f}%;width:{width:.2f}%;{_ink(span.phase)}"
-    return f'<i class="{looks}" style="{place}" title="{escape(_told(span, usual_ms))}"></i>'
+    return f'<i class="{looks}" style="{place}" title="{escape(_bar_hint(span, usual_ms))}"></i>'
 
 
 def _ink(phase: str) -> str:
     return f"background-color:var(--kit-{PHASE_INKS[phase]});border-color:var(--kit-{PHASE_INKS[phase]})"
 
 
-def _told(span: Span, usual_ms: float | None) -> str:
+def _bar_hint(span: Span, usual_ms: float | None) -> str:
     words = f"{span.words}: {duration(span.end_ms - span.start_ms)}{f', {OPEN_WORDS}' if span.open else ''}"
     return words if usual_ms is None else f"{words}; the others of its operator {duration(usual_ms)}"
 

@@ -67,10 +67,10 @@ def _task(task: str, inputs: Sequence[Passage], copied_ms: int | None) -> Node:
     lines = [task]
     if inputs:
         lines.append(f"has {taken} of {len(inputs)} barriers")
-        lines += [f"{each.source}: {_told(each)}" for each in inputs]
+        lines += [f"{each.source}: {_passage_words(each)}" for each in inputs]
     lines.append("no copy yet" if copied_ms is None else f"copied at {copied_ms:,} ms")
     meaning = _meaning(taken, len(inputs), is_begun=copied_ms is not None)
-    return Node(task, tuple(lines), meaning, picked=f"task:{task}")
+    return Node(task, tuple(lines), meaning)
 
 
 def _meaning(done: int, of: int, *, is_begun: bool) -> str:
@@ -80,18 +80,18 @@ def _meaning(done: int, of: int, *, is_begun: bool) -> str:
     return "waits" if done or is_begun else ""
 
 
-def _told(each: Passage) -> str:
+def _passage_words(each: Passage) -> str:
     """Say when a barrier was sent and taken, or where it is, and what it overtook."""
     if each.taken_ms is not None:
-        told = f"{each.queued_ms:,} → {each.taken_ms:,} ms" if each.queued_ms is not None else "taken"
+        words = f"{each.queued_ms:,} → {each.taken_ms:,} ms" if each.queued_ms is not None else "taken"
     else:
-        told = each.place if each.queued_ms is None else f"{each.queued_ms:,} ms → {each.place}"
-    return f"{told}, overtook {counted(each.overtaken, 'buffer')}" if each.overtaken else told
+        words = each.place if each.queued_ms is None else f"{each.queued_ms:,} ms → {each.place}"
+    return f"{words}, overtook {counted(each.overtaken, 'buffer')}" if each.overtaken else words
 
 
 def _channel(each: Passage) -> Edge:
     meaning = "good" if each.taken_ms is not None else "dashed" if each.queued_ms is None else "waits"
-    return Edge(each.source, each.target, meaning=meaning, tip=f"{each.source} → {each.target}: {_told(each)}")
+    return Edge(each.source, each.target, meaning=meaning, tip=f"{each.source} → {each.target}: {_passage_words(each)}")
 
 
 def _vertex(
@@ -107,7 +107,7 @@ def _vertex(
         lines += [_awaited(task, to_task[task]) for task in late[:MOST_LATE]]
         lines += [f"and {len(late) - MOST_LATE} more"] if len(late) > MOST_LATE else []
     meaning = _meaning(len(times), len(tasks), is_begun=bool(times))
-    return Node(name, tuple(lines), meaning, picked=f"vertex:{name}")
+    return Node(name, tuple(lines), meaning)
 
 
 def _awaited(task: str, inputs: Sequence[Passage]) -> str:

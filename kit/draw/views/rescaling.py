@@ -47,8 +47,8 @@ def rescaling(run: Any, epoch: int | None = None, *, key: Any = None) -> Rescali
     restores = restores_of(run)
     found = [each for each in restores if epoch in (None, each.epoch)]
     if epoch is not None and not found:
-        there = ", ".join(str(each.epoch) for each in restores) or "none"
-        raise ValueError(f"epoch {epoch} began with no restore; epochs that did: {there}")
+        names = ", ".join(str(each.epoch) for each in restores) or "none"
+        raise ValueError(f"epoch {epoch} began with no restore; epochs that did: {names}")
     if not found:
         return Rescaling(None, None)
     subject = Subject(run)
@@ -124,9 +124,9 @@ class Rescaling:
         moves = (move_of(key, each, types.get(each.operator)) for each in keyed if operator in (None, each.operator))
         found = [move for move in moves if move is not None]
         if not found:
-            there = ", ".join(deal.operator for deal in keyed) or "none"
+            names = ", ".join(deal.operator for deal in keyed) or "none"
             raise ValueError(
-                f"no keyed operator has a key {key!r}; operators with keyed state in this restore: {there}"
+                f"no keyed operator has a key {key!r}; operators with keyed state in this restore: {names}"
             )
         return found
 
@@ -145,8 +145,8 @@ class Rescaling:
                 continue
             for row in table.rows.select(["key", "key_group"]).to_pylist():
                 old, new = owners(deals[table.operator], row["key_group"])
-                told = (table.operator, row["key"], row["key_group"], old, new, old != new)
-                found[table.operator, repr(row["key"])] = told
+                moved = (table.operator, row["key"], row["key_group"], old, new, old != new)
+                found[table.operator, repr(row["key"])] = moved
         return pd.DataFrame([found[each] for each in sorted(found)], columns=columns)
 
     def find(self, text: str) -> Rescaling:
@@ -182,9 +182,9 @@ class Rescaling:
         """
         deals = [deal for deal in self.deals if operator in (None, deal.operator) and kind in (None, deal.kind)]
         if not deals and (operator or kind):
-            there = ", ".join(f"{deal.kind} of {deal.operator}" for deal in self.deals) or "none"
+            names = ", ".join(f"{deal.kind} of {deal.operator}" for deal in self.deals) or "none"
             asked = f"{kind or 'state'} of {operator or 'any operator'}"
-            raise ValueError(f"this restore has no {asked}; it has: {there}")
+            raise ValueError(f"this restore has no {asked}; it has: {names}")
         return redistribution_graph(deals, self.title)
 
     def _drawn(self) -> tuple[float, str]:
@@ -205,14 +205,14 @@ class Rescaling:
         assert self.restore is not None
         master = "".join(f"<li>{escape(what)}: {size_text(size)}</li>" for what, size in self.restore.to_master)
         to_master = f"<h4>To the JobMaster</h4><ul>{master}</ul>" if master else ""
-        rows = "".join(f"<li>{escape(task)}, {escape(told)}</li>" for task, told in self.restore.mappings[:40])
+        rows = "".join(f"<li>{escape(task)}, {escape(words)}</li>" for task, words in self.restore.mappings[:40])
         rows += f"<li>… and {more} more</li>" if (more := len(self.restore.mappings) - 40) > 0 else ""
         mapped = f"<details><summary>How the channels map</summary><ul>{rows}</ul></details>" if rows else ""
         note = f'<p class="kit-note">{escape(self.restore.note)}</p>' if self.restore.note else ""
         keys, every = self.keys(), ""
         if len(keys):
-            told = f"Where each of {len(keys):,} keys went: {int(keys['moved'].sum()):,} changed their subtask"
-            every = f"<details><summary>{told}</summary>{frame_html(keys, most=MOST_KEYS)}</details>"
+            words = f"Where each of {len(keys):,} keys went: {int(keys['moved'].sum()):,} changed their subtask"
+            every = f"<details><summary>{words}</summary>{frame_html(keys, most=MOST_KEYS)}</details>"
         return every + to_master + mapped + note
 
     def __repr__(self) -> str:

@@ -61,16 +61,16 @@ def heading(deal: Deal) -> str:
 def _summary(deal: Deal) -> str:
     sizes = {each.entry: each.size for each in deal.transfers}
     total = size_text(sum(sizes.values()))
-    told = f"{deal.before:,} → {counted(deal.after, 'subtask')}, {pieces(deal, len(sizes))}, {total}"
+    summary = f"{deal.before:,} → {counted(deal.after, 'subtask')}, {pieces(deal, len(sizes))}, {total}"
     if deal.kind in BY_GROUP:
         moved = [each.size for each in deal.transfers if each.old != each.new]
-        told += f"; {size_text(sum(moved))} changed hands" if moved else "; nothing changed hands"
+        summary += f"; {size_text(sum(moved))} changed hands" if moved else "; nothing changed hands"
     else:
-        told += f"; {_MODES.get(deal.kind, '')}"
+        summary += f"; {_MODES.get(deal.kind, '')}"
     if nothing := deal.readers_of_nothing:
         shown = ", ".join(f"{deal.vertex}/{each}" for each in nothing[:4]) + (" …" if len(nothing) > 4 else "")
-        told += f"; {len(nothing)} got nothing: {shown}"
-    return told
+        summary += f"; {len(nothing)} got nothing: {shown}"
+    return summary
 
 
 # --- keyed state ------------------------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ def _keyed(deal: Deal, y: float, moves: Sequence[KeyMove]) -> tuple[float, str]:
             middle = LEFT + (owned.start + owned.end + 1) / 2 * scale
             parts.append(shapes.text(middle, below + BAR + 13, "rs-skew", f"▲ {share:.1f}×", "middle"))
     if deal.after > MOST_BARS and deal.skew > SKEWED:
-        told = f"▲ the fullest was given {deal.skew:.1f} times an even part: {deal.vertex}/{given.index(max(given))}"
-        parts.append(shapes.text((LEFT + RIGHT) / 2, below + BAR + 13, "rs-skew", told, "middle"))
+        skew = f"▲ the fullest was given {deal.skew:.1f} times an even part: {deal.vertex}/{given.index(max(given))}"
+        parts.append(shapes.text((LEFT + RIGHT) / 2, below + BAR + 13, "rs-skew", skew, "middle"))
     for move in moves:
         x = LEFT + (move.key_group + 0.5) * scale
         parts.append(shapes.path("rs-key", f"M{x:.1f} {above - 6:g}V{above:g}M{x:.1f} {above + BAR:g}V{below:g}"))
@@ -217,8 +217,8 @@ def _listed(deal: Deal, y: float) -> tuple[float, str]:
         share = held / len(members) * deal.after / total
         full = share > SKEWED and deal.after > 1 and count > 1
         look = "rs-bar" + (" full" if full else "" if count else " none")
-        told = f"{pieces(deal, count)}, {size_text(held)}" if count else "nothing"
-        parts += _labelled(look, x, below, width, news.name(deal.vertex, band), told)
+        words = f"{pieces(deal, count)}, {size_text(held)}" if count else "nothing"
+        parts += _labelled(look, x, below, width, news.name(deal.vertex, band), words)
         if full:
             parts.append(shapes.text(x + width / 2, below + BAR + 13, "rs-skew", f"▲ {share:.1f}×", "middle"))
     return below + BAR + 14 - y, "".join(parts)
@@ -237,9 +237,9 @@ _UNITS = {
 }
 
 
-def _labelled(look: str, x: float, y: float, width: float, name: str, told: str) -> Iterator[str]:
-    yield _rect(look, x, y, width, BAR, f"{name}: {told}")
-    for label in (f"{name}: {told}", name, name.rpartition("/")[2]):
+def _labelled(look: str, x: float, y: float, width: float, name: str, words: str) -> Iterator[str]:
+    yield _rect(look, x, y, width, BAR, f"{name}: {words}")
+    for label in (f"{name}: {words}", name, name.rpartition("/")[2]):
         if text_width(label, 11) + 1 < width:
             yield shapes.text(x + width / 2, y + 16, "rs-name", label, "middle")
             return
@@ -273,15 +273,15 @@ def _strands(deal: Deal, olds: Bands, news: Bands, y: float) -> Iterator[str]:
         if not single:
             size = size_text(sum(each.size for each in given))
             ends = f"{olds.name(deal.vertex, old)} to {news.name(deal.vertex, new)}"
-            told = f"{ends}: {pieces(deal, len(given))}, {size}"
+            words = f"{ends}: {pieces(deal, len(given))}, {size}"
             thick = min(10.0, 1.2 + len(given) ** 0.5)
-            yield _strand(f"rs-s{old % 4}{filtered}", leaving.next(old), coming.next(new), y, told, thick)
+            yield _strand(f"rs-s{old % 4}{filtered}", leaving.next(old), coming.next(new), y, words, thick)
             continue
         for each in given:
             what = each.name or "buffer"
             kept = ", filtered: keeps the records that are its own" if each.filtered else ""
-            told = f"{what} of {deal.vertex}/{old} to {deal.vertex}/{new}, {size_text(each.size)}{kept}"
-            yield _strand(f"rs-s{old % 4}{filtered}", leaving.next(old), coming.next(new), y, told, 1.8)
+            words = f"{what} of {deal.vertex}/{old} to {deal.vertex}/{new}, {size_text(each.size)}{kept}"
+            yield _strand(f"rs-s{old % 4}{filtered}", leaving.next(old), coming.next(new), y, words, 1.8)
 
 
 class _Stops:
@@ -316,10 +316,10 @@ def _head(deal: Deal, y: float) -> Iterator[str]:
 
 def _said(deal: Deal) -> list[str]:
     """Return the text about a state, broken into lines that fit."""
-    told = _summary(deal)
+    words = _summary(deal)
     if any(each.filtered for each in deal.transfers):
-        told += "; dashed: given to several, each keeps the records of its own keys"
-    return wrapped(told, WIDTH - 32, 11)
+        words += "; dashed: given to several, each keeps the records of its own keys"
+    return wrapped(words, WIDTH - 32, 11)
 
 
 def _row(text: str, y: float) -> str:

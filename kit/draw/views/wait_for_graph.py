@@ -69,10 +69,10 @@ def _node(wait_for: WaitFor, name: str, tasks: list[str]) -> Node:
     if len(tasks) > 1:
         vertex = vertex_of(tasks[0])
         title = (f"{len(tasks)} of {vertex}",)
-        return Node(name, title, "waits" if waits else "", tip=listed(tasks), picked=f"vertex:{vertex}")
+        return Node(name, title, "waits" if waits else "", tip=listed(tasks))
     every = len(wait_for.evidence.inputs.get(tasks[0], []))
     lines = (tasks[0], f"has {every - len(waits)} of {every} barriers") if waits else (tasks[0],)
-    return Node(name, lines, "waits" if waits else "", picked=f"task:{tasks[0]}")
+    return Node(name, lines, "waits" if waits else "")
 
 
 def _unsent(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:

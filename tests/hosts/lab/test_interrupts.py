@@ -203,11 +203,11 @@ def interrupt_the_explorer(fewest: int, more_than: int) -> None:
         while not explorer.lab.ended:
             before = explorer.lab.position
             (interrupter.tried if interrupter is not None else uninterruptedly)(press)
-            if explorer.told.startswith("Interrupted"):
+            if explorer.error.startswith("Interrupted"):
                 assert interrupter is not None
                 interrupter.count += 1
             elif explorer.lab.position == before:
-                raise AssertionError(explorer.told)
+                raise AssertionError(explorer.error)
         return explorer
 
     interrupter = Interrupter(seed=9, mean_s=seconds(lambda: press_until_the_end(None)) / 8)
@@ -482,12 +482,14 @@ def test_buttons_of_the_explorer_work_after_an_interrupt() -> None:
     explorer.controls.until.value = "the job has ended"
     explorer.controls.go.click()
     lab = explorer.lab
-    assert explorer.told == f"Interrupted at {explorer.explored.end}: the last step is complete, and the run can go on."
+    assert (
+        explorer.error == f"Interrupted at {explorer.explored.end}: the last step is complete, and the run can go on."
+    )
     assert not lab.ended
     assert explorer.explored.is_present
     assert explorer.explored.n == len(lab.trace)
     assert f"lab.run_until(lambda lab: lab.position == {lab.position})" in explorer.code
     explorer.controls.go.click()
-    assert explorer.told == ""
+    assert explorer.error == ""
     reference.run_until(ended=True)
     assert same_run(lab, reference)

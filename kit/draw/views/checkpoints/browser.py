@@ -86,7 +86,7 @@ class _Browser:
 
     def _operator(self, operator: OperatorState, row: Any) -> str:
         """Return what is known of an operator, its key groups, its states with their first rows, and its handles."""
-        told = [
+        properties = [
             ("uid", row.uid or "not stored"),
             ("name", row.name or "not stored"),
             ("id", row.operator_id),
@@ -94,7 +94,7 @@ class _Browser:
             ("subtasks with state", f"{row.subtasks:,}"),
             ("bytes", f"{row.bytes:,}, of which this checkpoint wrote {row.written_bytes:,}"),
         ]
-        facts = element("dl", *(element("dt", name) + element("dd", value) for name, value in told))
+        facts = element("dl", *(element("dt", name) + element("dd", value) for name, value in properties))
         handles = self.checkpoint.handles
         own = handles[handles["operator"] == row.operator].drop(columns="operator")
         groups = "".join(self._key_groups(operator))
@@ -112,8 +112,8 @@ class _Browser:
             return
         largest = sorted(sorted(subtasks, key=lambda each: -subtasks[each])[:MOST_SUBTASKS])
         of_all = counted(len(subtasks), "subtask")
-        told = of_all if len(largest) == len(subtasks) else f"the {len(largest)} largest of {of_all}"
-        yield element("h4", f"Key groups of {told}")
+        which = of_all if len(largest) == len(subtasks) else f"the {len(largest)} largest of {of_all}"
+        yield element("h4", f"Key groups of {which}")
         is_counted = sum(subtasks[each] for each in largest) <= MOST_COUNTED_BYTES
         checkpoint, name = self.checkpoint, operator.operator_id
         sizes: dict[int, dict[int, int]] = {}
@@ -179,8 +179,8 @@ class _Browser:
                 fold("Coordinators, master hooks and lineage", f"{len(hooks)}", frame_html(hooks.drop(columns="data")))
             )
         if len(channels):
-            told = f"{len(channels)} channels, {size_text(int(channels['bytes'].sum()))}"
-            parts.append(fold("Records in flight", told, frame_html(channels, MOST_FILES)))
+            summary = f"{len(channels)} channels, {size_text(int(channels['bytes'].sum()))}"
+            parts.append(fold("Records in flight", summary, frame_html(channels, MOST_FILES)))
         return "".join(parts)
 
 
@@ -206,16 +206,18 @@ def _strips(operator: OperatorState, what: str, held: Mapping[int, Mapping[int, 
 
 
 def _strip(subtask: int, what: str, cells: list[list[int]], amounts: list[int], most: int) -> Markup:
-    def told(cell: list[int], amount: int) -> str:
+    def amount_words(cell: list[int], amount: int) -> str:
         many = size_text(amount) if what == BYTES else f"{amount:,} {what}"
         return f"{many} in key group{f's {cell[0]} to {cell[-1]}' if len(cell) > 1 else f' {cell[0]}'}"
 
     bars = (
-        element("i", style=f"--share:{LEAST_BAR + (100 - LEAST_BAR) * amount / most:.3g}%", title=told(cell, amount))
+        element(
+            "i", style=f"--share:{LEAST_BAR + (100 - LEAST_BAR) * amount / most:.3g}%", title=amount_words(cell, amount)
+        )
         if amount
         else element("i")
         for cell, amount in zip(cells, amounts, strict=True)
     )
-    whole = told([group for cell in cells for group in cell] or [0], sum(amounts))
+    whole = amount_words([group for cell in cells for group in cell] or [0], sum(amounts))
     strip = element("span", *bars, class_=f"b-strip b-{what}", role="img", aria_label=f"subtask {subtask}: {whole}")
     return element("div", strip, element("small", whole))

@@ -52,9 +52,9 @@ def form(ask: str, *, is_live: bool = True, **fixed: str) -> str:
     if ask in BUTTONS:
         inputs.append(element("button", BUTTONS[ask], type="submit"))
     sent = {f"data_{name}": value for name, value in fixed.items()}
-    made = element("form", *inputs, class_="b-ask", data_ask=ask, hidden="hidden", **sent)
-    told = words(HELP[ask]) if ask in HELP else ""
-    return told + made + ("" if ask == "values" else _placed(""))
+    form = element("form", *inputs, class_="b-ask", data_ask=ask, hidden="hidden", **sent)
+    help_words = words(HELP[ask]) if ask in HELP else ""
+    return help_words + form + ("" if ask == "values" else _placed(""))
 
 
 def _placed(html: str) -> str:

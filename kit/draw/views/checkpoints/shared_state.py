@@ -125,8 +125,8 @@ class SharedState:
         """
         rows = []
         for each in self.files:
-            told = (posixpath.basename(each.path), each.directory, each.size, each.shared, len(each.holders))
-            rows.append((*told, *(number in each.holders for number in self.checkpoints)))
+            properties = (posixpath.basename(each.path), each.directory, each.size, each.shared, len(each.holders))
+            rows.append((*properties, *(number in each.holders for number in self.checkpoints)))
         columns = ["file", "directory", "bytes", "shared", "references", *(f"chk-{each}" for each in self.checkpoints)]
         return pd.DataFrame(rows, columns=columns)
 
@@ -137,8 +137,8 @@ class SharedState:
         Raises ValueError for an unknown checkpoint.
         """
         if wrong := [each for each in checkpoints if each not in self.checkpoints]:
-            there = ", ".join(map(str, self.checkpoints))
-            raise ValueError(f"there is no checkpoint {wrong[0]} here; there are {there}")
+            known_ids = ", ".join(map(str, self.checkpoints))
+            raise ValueError(f"there is no checkpoint {wrong[0]} here; there are {known_ids}")
         rows = [
             (posixpath.basename(each.path), each.directory, each.size)
             for each in self.files
@@ -164,19 +164,21 @@ class SharedState:
     @property
     def under(self) -> str:
         """A sentence about the shared files."""
-        told = []
+        sentences = []
         if self.snapshots and not any(each.shared for each in self.files):
-            told.append(
+            sentences.append(
                 "None of these is incremental: the heap's snapshots are full, so each checkpoint has files of its own, "
                 "and discarding one frees all of them."
             )
         elif self.snapshots:
             saved = sum((len(each.holders) - 1) * each.size for each in self.files)
-            told.append(f"Sharing saves {size_text(saved)}. A shared file goes with the last checkpoint that holds it.")
+            sentences.append(
+                f"Sharing saves {size_text(saved)}. A shared file goes with the last checkpoint that holds it."
+            )
         if self.gone:
             numbers = ", ".join(map(str, self.gone[-8:]))
-            told.append(f"Gone already: checkpoint {numbers}.")
-        return " ".join(told)
+            sentences.append(f"Gone already: checkpoint {numbers}.")
+        return " ".join(sentences)
 
     def svg(self) -> Svg:
         """Return the matrix alone, in light colours."""
@@ -218,10 +220,10 @@ class SharedState:
             parts.append(shapes.text(16, y + 16, "ss-small", f"and {len(groups) - MOST_ROWS} rows more"))
             y += ROW
         entries = ((16, "own", "file of one checkpoint's own"), (230, "shared", "file that several may share"))
-        for x, look, told in entries:
+        for x, look, words in entries:
             if any(each.shared == (look == "shared") for each in self.files):
                 parts.append(shapes.circle(f"ss-dot ss-{look}", x + 6, y + 18, 6))
-                parts.append(shapes.text(x + 20, y + 22, "ss-small", told))
+                parts.append(shapes.text(x + 20, y + 22, "ss-small", words))
         return y + 34, "".join(parts)
 
     def __repr__(self) -> str:

@@ -86,8 +86,8 @@ def snapshot_contents(run: Any, checkpoint: int | None = None, *, n: int | None 
         return SnapshotContents(snapshot_at(run))
     subject = Subject(run, n, checkpoint)
     if checkpoint is not None and checkpoint not in subject.moment.checkpoints:
-        there = ", ".join(map(str, sorted(subject.moment.checkpoints))) or "none yet"
-        raise ValueError(f"there is no checkpoint {checkpoint}; there are {there}")
+        drawn = ", ".join(map(str, sorted(subject.moment.checkpoints))) or "none yet"
+        raise ValueError(f"there is no checkpoint {checkpoint}; there are {drawn}")
     return SnapshotContents(snapshot_of(subject))
 
 
@@ -161,11 +161,11 @@ class SnapshotContents:
             return ""
         kept = sum(row["record"].startswith("{") for row in rows_in_flight(self.values))
         flight = f"{kept} of them {'is' if kept == 1 else 'are'} kept as in-flight data." if kept else ""
-        told = f"All records before these positions, and none after them: a restore reads on from there. {flight} "
+        before = f"All records before these positions, and none after them: a restore reads on from there. {flight} "
         rest = "A split without a position here was read to its end, and is in it, or still waits at the coordinator."
         what = "".join(f"<li>{escape(each)}</li>" for each in at[:MOST_POSITIONS])
         more = f"<li>… and {len(at) - MOST_POSITIONS} more</li>" if len(at) > MOST_POSITIONS else ""
-        return f"<h4>Which records are in it</h4><p>{told if at else ''}{rest}</p><ul>{what}{more}</ul>"
+        return f"<h4>Which records are in it</h4><p>{before if at else ''}{rest}</p><ul>{what}{more}</ul>"
 
     def _values(self) -> str:
         tables = self.values
@@ -195,10 +195,10 @@ def _progress(snapshot: Snapshot) -> str:
         "written (async)": sum(each.written_ms is not None for each in tasks.values()),
         "acknowledged": sum(each.acked_ms is not None for each in tasks.values()),
     }
-    told = ", ".join(f"{count} {what}" for what, count in counts.items())
+    done = ", ".join(f"{count} {what}" for what, count in counts.items())
     rows = [_task_row(task, each, snapshot.began_ms) for task, each in tasks.items()]
     table = frame_html(pd.DataFrame(rows), most=60)
-    summary = f"<summary>Of {len(tasks)} tasks: {told}</summary>"
+    summary = f"<summary>Of {len(tasks)} tasks: {done}</summary>"
     is_done = counts["acknowledged"] == len(tasks)
     return f"<details{'' if is_done or len(tasks) > MOST_OPEN else ' open'}>{summary}{table}</details>"
 
@@ -280,8 +280,8 @@ def _metadata_bar(snapshot: Snapshot) -> Iterator[_Bar]:
         piece = inline.get(name)
         if piece is not None:
             size = max(each.end for each in snapshot.pieces if each.file == name and each.inline)
-            told = f"held in _metadata itself: {_owner(piece)}, {piece.kind}, bytes {start} to {start + size}"
-            ranges.append((start, start + size, LOOKS[piece.kind] + " inline", "", told))
+            hint = f"held in _metadata itself: {_owner(piece)}, {piece.kind}, bytes {start} to {start + size}"
+            ranges.append((start, start + size, LOOKS[piece.kind] + " inline", "", hint))
     yield _Bar("_metadata", "written last: it makes this a checkpoint", len(snapshot.data), ranges, "lists all handles")
 
 
@@ -413,10 +413,10 @@ _LEGEND = (
 
 
 def _legend(looks: Iterable[str], y: float) -> Iterator[Markup]:
-    there = {look.removesuffix(" inline") for look in looks}
+    drawn = {look.removesuffix(" inline") for look in looks}
     x = 16.0
     for look, text in _LEGEND:
-        if look in there:
+        if look in drawn:
             if x + 24 + text_width(text, 10.5) > WIDTH - 10:
                 x, y = 16.0, y + 18
             yield shapes.rect(f"sn-range sn-{look}", x, y - 9, 13, 11, rx=2)

@@ -19,10 +19,10 @@ MOST_CHANNELS = 8
 def split_name(split: str) -> str:
     """Return the name of a source's split: the `id` of a JSON object, or the unchanged text."""
     try:
-        told = json.loads(split)
+        parsed = json.loads(split)
     except ValueError:
         return split
-    return str(told.get("id", split)) if isinstance(told, dict) else split
+    return str(parsed.get("id", split)) if isinstance(parsed, dict) else split
 
 
 def state_html(state: StateTable | StateTables) -> str:
