@@ -191,13 +191,13 @@ def none_under_way(inquiry: Inquiry) -> Fact:
 def _no_timer(inquiry: Inquiry) -> Fact:
     evidence = inquiry.evidence
     running = evidence.last(AllTasksRunning, epoch=evidence.moment.epoch)
-    if running is None:
-        waits = [task for task, known in evidence.moment.tasks.items() if known.state != "RUNNING"]
+    waits = [task for task, known in evidence.moment.tasks.items() if known.state not in ("RUNNING", "FINISHED")]
+    if running is None or waits:
         says = f"not all tasks of epoch {evidence.moment.epoch} are running yet"
         return fact(says, *limited([inquiry.ask(Topic.STATE, task) for task in waits], "tasks"))
-    last = [each for each in evidence.of_kind(CancelTimer, timer=PERIODIC_TIMER) if evidence.position(each)]
-    if last:
-        event = evidence.cause(last[-1])
+    last = evidence.last(CancelTimer, timer=PERIODIC_TIMER)
+    if last is not None:
+        event = evidence.cause(last)
         ended = None if event is None else fact(evidence.caption(event), record=event)
-        return fact("periodic checkpoints have been stopped", ended, record=last[-1])
+        return fact("periodic checkpoints have been stopped", ended, record=last)
     return fact("the job takes no periodic checkpoints, and none has been requested", record=running)

@@ -1,4 +1,4 @@
-"""The pictures of the run with several of everything: `python -m tests.draw.several` writes `several.txt` again.
+"""The pictures of two runs with several of everything: `python -m tests.draw.several` writes `several.txt` again.
 
 The file has the words of each picture, with `#` for each duration, which depends on the order of messages. After a
 change of words or of a picture, read the output of `git diff`.
@@ -9,28 +9,41 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
+from itertools import chain
 from pathlib import Path
 
-from kit.draw import compare
+from kit.draw import barriers, chains, compare, rescaling, state_machines
+from kit.draw.graphs import Graph
 from kit.draw.page.page import checkpoints_table
 from kit.draw.stage.drawing import graph
-from kit.draw.stage.film import film_layout
+from kit.draw.stage.film import Film, FilmBuilder, film_layout
 from kit.draw.stage.frames import last_frame
 from kit.draw.views.views import VIEWS
 from kit.hosts.lab import Lab
+from kit.run.run import run_of
 from kit.run.subject import Subject
 from tests.several_run import moments
+from tests.timed_run import timed_moments
 
 STORED = Path(__file__).with_suffix(".txt")
 SHOWN = {
     "worker 0 is lost": ("life", "at-risk"),
     "6 and 7 are pending": ("barriers", "phases", "life"),
     "the job stops": ("phases", "rescaling", "snapshot", "shared-state"),
+    "readers are paused": ("barriers", "phases", "life"),
+    "two are complete": ("at-risk", "snapshot"),
+    "a region restores": ("life",),
+    "rescaled": ("rescaling", "barriers"),
+    "it stops": ("phases",),
 }
 """The views that are shown at a moment, besides the job itself."""
+WAITING = ("6 and 7 are pending", "readers are paused")
+"""The moments at which the ways of barriers are shown as graphs."""
+RESTORED = ("the job stops", "rescaled")
+"""The moments at which the job, its states and its last restore are shown as graphs."""
 PLACED = ("rescaling", "shared-state")
 """The views whose shapes are where sizes put them, not times."""
-CLOSED = frozenset({"left", "totals"})
+CLOSED = frozenset({"left", "totals", "fast", "copies"})
 _HIDDEN = re.compile(r"<(style|script|title)\b.*?</\1>", re.DOTALL)
 _PLACE = re.compile(r' (?:x|y|x1|x2|y1|y2|cx|cy|r|d|width|height)="[^"]*"')
 _LETTER = re.compile("[a-z]")
@@ -39,9 +52,12 @@ _LENGTH = re.compile(r"(\d+ min )?\d[\d,.]*\s?(ms|s)\b")
 
 def pictures() -> Iterator[tuple[str, list[str]]]:
     """Each picture with its lines."""
-    for moment, lab, _ in moments():
-        yield f"{moment}: the job", list(_job(lab))
-        if lab.moment().pending:
+    ends: dict[str, Lab] = {}
+    for moment, lab, _ in chain(moments(), timed_moments()):
+        ends[lab.job.name] = lab
+        if moment in SHOWN or lab.job.name == "several":
+            yield f"{moment}: the job", list(_job(lab))
+        if moment in SHOWN and lab.moment().pending:
             yield f"{moment}: the job with closed vertices", list(_job(lab, CLOSED))
         for view in VIEWS:
             if view.name in SHOWN.get(moment, ()):
@@ -51,9 +67,61 @@ def pictures() -> Iterator[tuple[str, list[str]]]:
                 table = drawn.to_pandas()
                 untimed = [name for name in table.columns if not str(name).endswith("_ms")]
                 yield f"{moment}: {view.name}, its table", table[untimed].to_csv(index=False).splitlines()
-    table = checkpoints_table(lab.moment()).drop(columns=["triggered_ms", "duration_ms"])
-    yield "the end: checkpoints", table.to_csv(index=False).splitlines()
-    yield "the end: compared", _words(compare({"one": lab, "again": lab.trace})._repr_html_())
+        for name, shown in _graphs(moment, lab):
+            yield f"{moment}: graph of {name}", list(_lines(shown))
+    for name, lab in ends.items():
+        table = checkpoints_table(lab.moment()).drop(columns=["triggered_ms", "duration_ms"])
+        yield f"{name}, at its end: checkpoints", table.to_csv(index=False).splitlines()
+        yield f"{name}, at its end: film", list(_film(lab))
+    compared = compare(ends)._repr_html_()
+    yield "both at their ends: compared", _words(compared) + _shapes(compared)
+
+
+def _graphs(moment: str, lab: Lab) -> Iterator[tuple[str, Graph]]:
+    """The graphs that are shown at a moment."""
+    if moment in WAITING:
+        yield "waits", barriers(lab).graph()
+        yield "propagation", barriers(lab).propagation()
+    if moment in RESTORED:
+        yield "redistribution", rescaling(lab).graph()
+        layers = chains(lab)
+        yield "job graph", layers.job_graph()
+        yield "stream graph", layers.stream_graph()
+        yield "execution graph", layers.execution_graph.graph()
+        yield from ((f"machine {name}", each.graph()) for name, each in state_machines(lab).items())
+
+
+def _lines(graph: Graph) -> Iterator[str]:
+    """The boxes and arrows of a graph, and what the `graphviz` package gets of them."""
+    yield graph.caption
+    yield from (f"{each.name}: {' | '.join(each.lines)} {each.meaning} {each.tip}".rstrip() for each in graph.nodes)
+    for each in graph.edges:
+        yield f"{each.source} -> {each.target}: {' | '.join(each.lines)} {each.meaning} {each.tip}".rstrip()
+    yield from (f"{group.title}: {' '.join(group.members)}" for group in graph.groups)
+    yield from (f"row: {' '.join(row)}" for row in graph.rows)
+
+
+def _film(lab: Lab) -> Iterator[str]:
+    """Each 20th frame of the film, and the frames that are inserted at the first and the last gap."""
+    builder = FilmBuilder()
+    builder.take(run_of(lab))
+    frames = builder.film["frames"]
+    yield from map(_told, frames[::20])
+    gaps = [number for number, frame in enumerate(frames) if frame.get("skipped")]
+    for gap in gaps[-1:] + gaps[:1]:
+        before, after = frames[gap - 1]["n"], frames[gap]["n"]
+        yield f"before frame {gap}, of {after - before} records:"
+        inserted = builder.insert(gap, (before + after) // 2)["frames"]
+        yield from map(_told, inserted[:2] + inserted[-2:])
+
+
+def _told(frame: Film) -> str:
+    shown = [
+        f"{name}={frame[name]}"
+        for name in ("stage", "n", "told", "step", "mark", "skipped", "by", "about")
+        if name in frame
+    ]
+    return f"{' '.join(shown)}: {frame['words'][0]}"
 
 
 def _job(lab: Lab, closed: frozenset[str] = frozenset()) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Pictures of a run that has several of everything: each is of its own checkpoint, task, epoch and channel."""
+"""Pictures of two runs that have several of everything: each is of its own checkpoint, task, epoch and channel."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is read from the run with several of everything: `python -m tests.run.several` writes `several.txt` again.
+"""What is read from two runs with several of everything: `python -m tests.run.several` writes `several.txt` again.
 
-At two moments, and for each checkpoint: Flink's statistics, the numbers over time, lives, barriers, paths, journeys
+At some moments, and for each checkpoint: Flink's statistics, the numbers over time, lives, barriers, paths, journeys
 and captions. The times are the lab's, so they change with the order of messages; read the output of `git diff` after a
 change, whatever else it is about.
 """
@@ -8,6 +8,7 @@ change, whatever else it is about.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +28,24 @@ from kit.run.run import run_of
 from kit.run.stage import stage_for
 from tests.several_run import moments
 from tests.stored_parts import Part, store
+from tests.timed_run import timed_moments
 
 STORED = Path(__file__).with_suffix(".txt")
-SHOWN = ("6 and 7 are pending", "the job stops")
+SHOWN = ("6 and 7 are pending", "the job stops", "readers are paused", "it stops")
 """The moments at which everything is read."""
+ENDS = ("the job stops", "it has stopped")
+"""The last moments, at which the captions are read."""
 
 
 def parts() -> Iterator[Part]:
     """Each part with its lines."""
-    for moment, lab, _ in moments():
+    for moment, lab, _ in chain(moments(), timed_moments()):
         if moment in SHOWN:
             found, log = journeys(lab), CheckpointLog(reading_of(lab))
             read = [*_overview(lab), *_checkpoints(lab, found), _lives(log), _barriers(lab), *_travels(found)]
             yield from ((f"{moment}: {title}", lines) for title, lines in read)
-    yield "the end: captions", list(_captions(lab))
+        if moment in ENDS:
+            yield f"{moment}: captions", list(_captions(lab))
 
 
 def _overview(lab: Lab) -> Iterator[Part]:

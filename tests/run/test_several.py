@@ -1,4 +1,4 @@
-"""What is read from a run that has several of everything: each is of its own checkpoint, task, epoch and channel."""
+"""What is read from two runs with several of everything: each is of its own checkpoint, task, epoch and channel."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from kit.hosts.lab import Lab
 from kit.hosts.lab.world.schedulers import Adversarial
 from kit.run.durations import duration
 from tests.several_run import moments
+from tests.stored_parts import compare
+from tests.widgets.several import STORED, parts
 from widgets import Explorer
 from widgets.runs.details import held_back, offers, what_if
 from widgets.runs.targets import HAS_BARRIER, NEXT_CHECKPOINT, targets
@@ -106,3 +108,7 @@ def test_a_checkpoint_tells_its_own_figures(explorer: Explorer) -> None:
 def test_an_explorer_is_at_the_end_of_its_run_and_waits_for_the_next_checkpoint(explorer: Explorer) -> None:
     assert explorer.explored.end == duration(explorer.lab.moment().elapsed_ms)
     assert explorer.controls.until.value == NEXT_CHECKPOINT
+
+
+def test_each_detail_offer_and_panel_is_about_its_own_of_several() -> None:
+    compare(STORED, parts())
