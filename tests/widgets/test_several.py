@@ -12,7 +12,8 @@ from kit.run.durations import duration
 from tests.several_run import moments
 from tests.stored_parts import compare
 from tests.widgets.several import STORED, parts
-from widgets import Explorer
+from widgets import Explorer, Stepper
+from widgets.panels.place import Place
 from widgets.runs.details import held_back, offers, what_if
 from widgets.runs.targets import HAS_BARRIER, NEXT_CHECKPOINT, targets
 
@@ -112,3 +113,47 @@ def test_an_explorer_is_at_the_end_of_its_run_and_waits_for_the_next_checkpoint(
 
 def test_each_detail_offer_and_panel_is_about_its_own_of_several() -> None:
     compare(STORED, parts())
+
+
+def test_a_condition_that_is_missed_is_said_until_the_next_action_or_run(explorer: Explorer) -> None:
+    explorer.session.run_until("the job has ended")
+    assert explorer.session.missed == ""
+    for condition in ("a checkpoint ends badly", "all tasks are running"):
+        explorer.stepper.n = explorer.lab.moment().n - 50
+        before = explorer.lab
+        explorer.session.run_until(condition)
+        assert explorer.session.missed == condition
+        assert explorer.lab is not before, "in the past it is a fork that misses it"
+        assert f"Not before the job ends: {condition}." in explorer.controls.why_not.value
+        assert explorer.told == ""
+        explorer.step()
+        assert explorer.session.missed == ""
+        assert "Not before" not in explorer.controls.why_not.value
+    explorer.session.run_until("a checkpoint ends badly")
+    assert explorer.session.missed
+    explorer.session.show(explorer.explored_runs[0])
+    assert explorer.session.missed == ""
+
+
+def test_each_panel_has_the_room_of_its_place(explorer: Explorer) -> None:
+    classes = {f"kit-{each.value}" for each in Place}
+    seen = set()
+    for title in (*explorer._panels.titles, *reversed(explorer._panels.titles)):
+        panel = explorer.turn_to(title)
+        shown = classes & set(explorer._inside._dom_classes)
+        assert shown == {f"kit-{panel.place.value}"}, title
+        seen |= shown
+    assert seen == classes
+
+
+def test_vertices_are_opened_and_closed_one_by_one_and_the_cursor_stays(two_pending: Lab) -> None:
+    stepper = Stepper(two_pending)
+    stepper.n = shown = 700
+    for vertex, closed in (("totals", ["totals"]), ("left", ["left", "totals"]), ("totals", ["left"])):
+        edition = stepper.film["edition"]
+        assert stepper.turn(vertex) is stepper
+        assert stepper.film["stages"][-1]["closed"] == closed
+        assert (stepper.n, stepper.film["edition"]) == (shown, edition + 1)
+        assert stepper.film["frames"][stepper.value]["n"] <= shown < stepper.film["frames"][stepper.value + 1]["n"]
+    with pytest.raises(ValueError, match=r"no vertex 'none': expected one of left, right, totals, out$"):
+        stepper.turn("none")
