@@ -54,7 +54,7 @@ class Told:
     driver: Endpoint
     secret: bytes
     job_id: str
-    epoch: int
+    deployment: int
     slots: int
     max_parallelism: int
     keyed: Mapping[str, str]
@@ -79,7 +79,7 @@ class SimulatedGang:
         self.report, theirs = context.Pipe(duplex=False)
         keyed = {each.name: each.operators[0].operator_id for each in ticket.job.vertices if not each.is_source}
         [width] = set(ticket.max_parallelism.values())
-        told = Told(ticket.driver, ticket.secret, ticket.job.job_id, ticket.epoch, ticket.slots, width, keyed)
+        told = Told(ticket.driver, ticket.secret, ticket.job.job_id, ticket.deployment, len(ticket.slots), width, keyed)
         self._process = context.Process(target=_work, args=(told, theirs), daemon=True)
         self._process.start()
         theirs.close()
@@ -130,11 +130,11 @@ class _Slots:
         told = self.told
         for number in range(told.slots):
             settings = WireSettings(handshake_timeout_ms=JOIN_S * 1000)
-            party = Party(number, told.epoch)
+            party = Party(number, told.deployment)
             stream = dial([told.driver], told.secret, Purpose.CONTROL, party, DRIVER, settings=settings)
             stream.set_timeouts(JOIN_S, JOIN_S)
             slot = _Slot(number, stream)
-            hello = SlotHello(number, told.epoch, 0, "simulated", [Endpoint("127.0.0.1", 1 + number)])
+            hello = SlotHello(number, told.deployment, 0, "simulated", [Endpoint("127.0.0.1", 1 + number)])
             self._send(slot, hello.to_message().pack())
             self.selector.register(stream._socket, selectors.EVENT_READ, slot)
             self.there.add(number)

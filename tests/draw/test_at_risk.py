@@ -94,3 +94,11 @@ def test_a_trace_says_what_it_does_not_know() -> None:
 
 def test_when_nothing_runs_there_is_nothing_to_lose() -> None:
     assert "nothing to lose" in at_risk(_lab())._repr_html_()
+
+
+def test_of_several_regions_only_some_restart() -> None:
+    lab = Lab(ready_job("two-pipelines", failover="region"))
+    lab.run_until(record="AllTasksRunning")
+    under = at_risk(lab).under
+    assert "The tasks on that worker restart, with those that exchanges connect to them: worker 0 runs" in under
+    assert "all tasks restart" not in under

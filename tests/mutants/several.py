@@ -360,9 +360,9 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
     (
         "slots-of-the-narrowest",
         "a lost slot is taken from those that the narrowest vertex needs",
-        "kit.hosts.lab.faults.faults:LoseSlot.happen",
-        "max(world.master.graph.parallelism.values())",
-        "min(world.master.graph.parallelism.values())",
+        "kit.stream.graph.slot_sharing:TaskSlots.__len__",
+        "max(self._parallelism.values())",
+        "min(self._parallelism.values())",
         ByTest("hosts/lab/test_rescaling.py::test_with_vertices_of_different_width_the_widest_counts_the_slots"),
     ),
     (

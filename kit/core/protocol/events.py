@@ -187,11 +187,15 @@ class EpochEnded(ProtocolMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksStopped(ProtocolMessage):
-    """Answer to `StopTasks`: these tasks have stopped, and nothing of them writes any longer."""
+    """Answer to `StopTasks`: these tasks have stopped, and nothing of them writes any longer.
+
+    `slots` are the slots that have ended with them, because the host starts others for the next attempt.
+    """
 
     epoch: int
     restart: int
     tasks: tuple[str, ...]
+    slots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,7 @@ _KEPT: Final[dict[type[ProtocolMessage], tuple[str, ...]]] = {
     events.StateRead: ("from_local",),
     events.RowsAvailable: ("split_ids",),
     events.SubtasksRedeployed: ("tasks",),
+    events.TasksStopped: ("slots",),
     events.ProcessInput: ("max_rows",),
 }
 _FIELDS: Final[dict[type[ProtocolMessage], tuple[str, ...]]] = {}
@@ -124,8 +125,8 @@ class Schedule:
     """The events that the machines of one run handled, by process.
 
     `job_id` is the job's id in that run, and `checkpoints` the directory of its checkpoints. `host` says whose default
-    settings applied, the lab's or Spark's. `done` holds the ids of commands that were carried out but not yet reported
-    to any machine.
+    settings applied, the lab's or Spark's, and `slot_sharing` what shared its slots: "job" or "region". `done` holds
+    the ids of commands that were carried out but not yet reported to any machine.
     """
 
     def __init__(
@@ -135,26 +136,28 @@ class Schedule:
         host: str,
         job_id: str = "",
         checkpoints: str = "",
+        slot_sharing: str = "job",
         done: Iterable[str] = (),
     ) -> None:
         self.processes = {name: tuple(handled) for name, handled in processes.items()}
         self.host = host
         self.job_id = job_id
         self.checkpoints = checkpoints
+        self.slot_sharing = slot_sharing
         self.done = frozenset(done).difference(event.cause for event in self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schedule as JSON-like data."""
         processes = {name: [each.to_list() for each in handled] for name, handled in self.processes.items()}
         run = {"host": self.host, "job_id": self.job_id, "checkpoints": self.checkpoints, "done": sorted(self.done)}
-        return run | {"processes": processes}
+        return run | {"slot_sharing": self.slot_sharing, "processes": processes}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schedule:
         """Return the schedule that `to_dict` described."""
         processes = {name: [Handled(*each) for each in handled] for name, handled in data["processes"].items()}
         run = {name: data[name] for name in ("host", "job_id", "checkpoints", "done")}
-        return cls(processes, **run)
+        return cls(processes, **run, slot_sharing=data.get("slot_sharing", "job"))
 
     def __len__(self) -> int:
         return sum(map(len, self.processes.values()))

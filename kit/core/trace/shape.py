@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
+from kit.core.protocol.tasks import split_task_name
+
 
 @dataclass(frozen=True, slots=True)
 class ShapeVertex:
@@ -63,6 +65,15 @@ class EpochShape:
     job: str = ""
     operators: tuple[ShapeOperator, ...] = ()
     edges: tuple[ShapeEdge, ...] = ()
+    slots: tuple[tuple[str, ...], ...] = ()
+    """The tasks in each slot; empty if subtask i of each vertex runs in slot i."""
+    restarts_regions: bool = False
+    """True if a failure may restart some tasks while others run."""
+
+    def slot_of(self, task: str) -> int:
+        """Return the slot in which a task runs."""
+        found = (slot for slot, tasks in enumerate(self.slots) if task in tasks)
+        return next(found) if self.slots else split_task_name(task)[1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the shape as JSON-like data."""
@@ -78,6 +89,8 @@ class EpochShape:
             data["job"],
             tuple(ShapeOperator(**operator) for operator in data["operators"]),
             tuple(ShapeEdge(**edge) for edge in data["edges"]),
+            tuple(tuple(tasks) for tasks in data.get("slots", ())),
+            data.get("restarts_regions", False),
         )
 
     def __hash__(self) -> int:

@@ -20,6 +20,7 @@ from kit.core.html_tables import frame_html
 from kit.core.markup import Markup
 from kit.core.protocol.commands import GrantCredit, StartEpoch, StartTasks, WriteSnapshot
 from kit.core.protocol.events import ElementReceived, SplitRead
+from kit.core.trace.shape import EpochShape
 from kit.core.trace.trace import TraceRecord
 from kit.draw import shapes
 from kit.draw.graphs import text_width
@@ -65,7 +66,7 @@ def at_risk_view(subject: Subject) -> AtRisk:
     for task, each in tasks.items():
         each.again = again.get(task, [])
         each.changed, each.unpublished = changed.get(task), unpublished.get(task)
-    return AtRisk(base, tuple(pending), tasks, live is not None, subject.moment.job)
+    return AtRisk(base, tuple(pending), tasks, live is not None, subject.moment.job, subject.stage)
 
 
 @dataclass(slots=True)
@@ -95,6 +96,7 @@ class AtRisk:
     tasks: Mapping[str, Since]
     knows_state: bool
     job: str
+    shape: EpochShape
 
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per task: task, taken and read (records since the checkpoint), changed (entries of keyed
@@ -126,7 +128,11 @@ class AtRisk:
     def under(self) -> str:
         """The line below the title."""
         sentences = ["Nothing is lost for good: what was done since is done again, and nothing of it was published."]
-        sentences.append(f"Whichever worker it is, all tasks restart: {_workers(self.tasks)}.")
+        workers = _workers(self.tasks, self.shape)
+        if self.shape.restarts_regions:
+            sentences.append(f"The tasks on that worker restart, with those that exchanges connect to them: {workers}.")
+        else:
+            sentences.append(f"Whichever worker it is, all tasks restart: {workers}.")
         if self.pending:
             numbers = ", ".join(map(str, self.pending))
             sentences.append(f"Checkpoint {numbers} is not complete and would not count.")
@@ -169,11 +175,11 @@ class AtRisk:
         return f"AtRisk({self.title})"
 
 
-def _workers(tasks: Iterable[str]) -> str:
-    """Say which of these tasks run on which worker: those with the same subtask number share one."""
+def _workers(tasks: Iterable[str], shape: EpochShape) -> str:
+    """Say which of these tasks run on which worker."""
     on: dict[int, list[str]] = defaultdict(list)
     for task in tasks:
-        on[int(task.rpartition("/")[2])].append(task)
+        on[shape.slot_of(task)].append(task)
     named = [f"worker {worker} runs {listed(on[worker])}" for worker in sorted(on)]
     return ", ".join(named[:MOST_WORKERS]) + (f", and so on to worker {max(on)}" if len(named) > MOST_WORKERS else "")
 

@@ -56,9 +56,9 @@ from kit.files.missing_uids import warn_of_missing_uids
 from kit.files.output_checks import begin_new_output, check_new_output, free_run_name, output_at_risk
 from kit.hosts.notebook_output import in_notebook, progress_is_off
 from kit.hosts.spark.console import PATIENCE_S, say, waiting
+from kit.hosts.spark.driver.deployment import Launch
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.driver.driver_settings import DriverSettings
-from kit.hosts.spark.driver.epoch import Launch
 from kit.hosts.spark.edge import (
     SparkOutput,
     check_writable,
@@ -81,6 +81,7 @@ from kit.run.statistics import CheckpointStatistics
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.graph.parallelism import parallelism_of
+from kit.stream.graph.slot_sharing import in_gangs
 from kit.stream.operators.spec import shorten
 from kit.stream.operators.windows.late_rows import late_rows_counted
 from kit.stream.settings.parts import Parts
@@ -168,6 +169,7 @@ class SparkJob(Asking):
         storage = open_storage(graph, directory or str(self._temporary))
         self.job, self._staging = staged(graph, storage, self._start)
         self.spark = self.spark or (None if self._staging is None else self._staging.session)
+        self.job, self._shares_slots = self._in_slots(launch is None)
         self._output = self._open_output()
         self._locks = OutputLocks(self.job, owner_of(self.job, storage))
         self._sockets = ""
@@ -195,6 +197,14 @@ class SparkJob(Asking):
         self._at_exit: Callable[[], None] | None = None
         self.started_s = 0.0
         """The wall-clock time of `start`, in seconds since 1970."""
+
+    def _in_slots(self, uses_spark: bool) -> tuple[JobGraph, str]:
+        """Return the job with its tasks in slots, and a remark about it."""
+        if not uses_spark or self.spark is None:  # a session that the job creates has slots for each region
+            return in_gangs(self.job), ""
+        from kit.hosts.spark.preflight import placed
+
+        return placed(self.job, self.spark)
 
     def _open_output(self) -> SparkOutput:
         settings, collected = self.job.settings.checkpoint, collected_directory(self.job)
@@ -239,6 +249,8 @@ class SparkJob(Asking):
             self._locks.release()
             raise
         others = started()
+        if self._shares_slots:
+            say(self._shares_slots)
         if risk := output_at_risk(self.job):
             logger.warning("%s", risk)
         self._not_started = ""
@@ -314,7 +326,7 @@ class SparkJob(Asking):
             if self.spark is None:
                 from kit.hosts.spark.session import create_session
 
-                self.spark = create_session(slots=self._widest)
+                self.spark = create_session(slots=self._slots_wanted)
             wait_s, beside = self._driver.settings.start_timeout_s, cores_beside(self.job)
             check_session(self.spark, self.job.name, least_slots(self.job), wait_s, beside=beside)
             watch_slots(self._driver.slot_watch, self.spark, self)
@@ -326,12 +338,12 @@ class SparkJob(Asking):
             return ""
         from kit.hosts.spark.preflight import waits_for
 
-        wait = waits_for(self.spark, self._widest, others)
+        wait = waits_for(self.spark, self._slots_wanted, others)
         return wait and f"{wait}; "
 
     @property
-    def _widest(self) -> int:
-        return max(vertex.parallelism for vertex in self.job.vertices)
+    def _slots_wanted(self) -> int:
+        return self._driver.slots.wanted
 
     def _until_submitted(self) -> None:
         with self._minding_interrupts(), waiting(lambda: (f"job {self.job.name}: preparing its first epoch", "")):

@@ -18,6 +18,7 @@ from kit.hosts.spark.session import is_local, is_open
 from kit.hosts.spark.started_jobs import StartedJob, started
 from kit.machines.job.errors import JobFailedError
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.graph.slot_sharing import TaskSlots, as_a_whole, in_gangs
 from kit.stream.operators.sources.source_spec import SourceSpec
 
 ASK_EVERY_S = 0.2
@@ -51,8 +52,32 @@ def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0
 
 def least_slots(job: JobGraph) -> int:
     """Return the least number of slots on which the job runs: all that it asks for, unless it accepts fewer."""
-    widest, rescaling = max(vertex.parallelism for vertex in job.vertices), job.settings.rescaling
-    return min(widest, rescaling.minimum_parallelism) if rescaling.reactive else widest
+    wanted, rescaling = slots_wanted(job), job.settings.rescaling
+    return min(wanted, rescaling.minimum_parallelism) if rescaling.reactive else wanted
+
+
+def slots_wanted(job: JobGraph) -> int:
+    """Return the number of slots that the job asks for at first."""
+    return len(TaskSlots(job, {vertex.name: vertex.parallelism for vertex in job.vertices}))
+
+
+def placed(job: JobGraph, spark: SparkSession | None) -> tuple[JobGraph, str]:
+    """Return the job with slots for each region, and "", or with shared slots, and why.
+
+    A local session cannot grow: if it has too few slots for that, the regions share them and restart together.
+    """
+    apart = in_gangs(job)
+    there = None if spark is None else concurrent_tasks(spark)
+    wanted = slots_wanted(apart)
+    if spark is None or there is None or there >= wanted + cores_beside(job):
+        return apart, ""
+    shared = as_a_whole(job)
+    if slots_wanted(shared) == wanted or not is_local(spark.sparkContext.master):
+        return apart, ""
+    return shared, (
+        f"job {job.name}: its parts that no exchange connects share slots, so a failure of one restarts all: it needs "
+        f"{wanted} slots to keep them apart, and Spark has {there}"
+    )
 
 
 def cores_beside(job: JobGraph) -> int:
@@ -70,7 +95,7 @@ def check_rescale(spark: SparkSession | None, job: JobGraph, wanted: Mapping[str
     """Raise ValueError if the session has too few slots and the job does not accept fewer."""
     if spark is None or job.settings.rescaling.reactive:
         return
-    if missing := missing_slots(spark, max(wanted.values()), cores_beside(job)):
+    if missing := missing_slots(spark, len(TaskSlots(job, wanted)), cores_beside(job)):
         raise ValueError(f"job {job.name} cannot be rescaled: {missing}")
 
 
@@ -79,8 +104,7 @@ def watch_slots(watch: SlotWatch, spark: SparkSession, job: StartedJob) -> None:
     watch.count, reactive = partial(slots_for, spark, job), job.job.settings.rescaling.reactive
     on_cluster = not is_local(spark.sparkContext.master)
     if reactive or on_cluster:
-        widest = max(vertex.parallelism for vertex in job.job.vertices)
-        watch.count = WarmSlots(spark, watch.count, known=None if reactive else widest)
+        watch.count = WarmSlots(spark, watch.count, known=None if reactive else slots_wanted(job.job))
     watch.always = reactive or on_cluster
 
 

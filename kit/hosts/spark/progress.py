@@ -48,6 +48,8 @@ class Progress:
     error: str
     late_rows: int
     """The number of rows dropped in this epoch because they came too late."""
+    region_restarts: int = 0
+    """The number of times that regions were redeployed while others ran."""
 
     @classmethod
     def of(cls, driver: JobDriver) -> Progress:
@@ -65,22 +67,23 @@ class Progress:
                 name=driver.job.name,
                 status=driver.status,
                 epoch=master.epoch,
-                slots=_slots(driver) if joined or master.status is not JobStatus.RESTARTING else 0,
+                slots=driver.slots.wanted if joined or master.status is not JobStatus.RESTARTING else 0,
                 joined=joined,
                 splits_done=total if master.status is JobStatus.FINISHED else sum(done for done, _ in counts),
                 splits=total,
-                rows=sum(rows for (number, _), rows in list(driver.slots.rows_read.items()) if number == master.epoch),
+                rows=sum(rows for (epoch, *_), rows in list(driver.slots.rows_read.items()) if epoch == master.epoch),
                 rows_in_all=sum(rows for _, rows in list(driver.slots.rows_read.items())),
                 checkpoints=statistics.counts.completed,
                 latest=None if latest is None else latest.checkpoint_id,
                 restored=None if statistics.restored is None else statistics.restored.checkpoint_id,
                 error=str(driver.error or driver.last_failure),
                 late_rows=sum(driver.slots.meters.late_rows_dropped.values()),
+                region_restarts=master.failover.count,
             )
 
     @property
     def restarts(self) -> int:
-        """The number of times that the job was redeployed."""
+        """The number of times that the whole job was redeployed."""
         return max(0, self.epoch - 1)
 
     @property
@@ -109,6 +112,9 @@ class Progress:
             parts.append(late_rows_counted(self.late_rows))
         if self.restarts:
             parts.append(_count(self.restarts, "restart"))
+        if self.region_restarts:
+            regions = "a region" if self.region_restarts == 1 else "regions"
+            parts.append(f"{_count(self.region_restarts, 'restart')} of {regions}")
         if self.error and not self.status.is_failure:
             parts.append(f"the last failure: {shorten(self.error.splitlines()[0])}")
         return f"{self.name}: {', '.join(parts)}"
@@ -120,7 +126,7 @@ class Progress:
             "status": self.status.name,
             "epoch": self.epoch,
             "slots": self.slots,
-            "restarts": self.restarts,
+            "restarts": self.restarts + self.region_restarts,
             "checkpoint": next((each for each in (self.latest, self.restored) if each is not None), "none yet"),
         }
 
@@ -136,12 +142,6 @@ class Progress:
         if self.error:
             rows["error"] = self.error
         return notebook_html("", rows_html(("",), ([str(value)] for value in rows.values()), labels=rows))
-
-
-def _slots(driver: JobDriver) -> int:
-    if driver.trace.stages:
-        return max(vertex.parallelism for vertex in driver.trace.stages[-1].vertices)
-    return max(vertex.parallelism for vertex in driver.job.vertices)
 
 
 def _count(number: int, thing: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.schedule import Handled, Schedule, facts_of
 from kit.core.trace.trace import Trace
+from kit.stream.settings.setting_rules import SlotSharing
 
 DRIVER = "driver"
 SUFFIX = ".events"
@@ -38,9 +39,9 @@ class EventFile:
                 "driver and all workers can write to"
             ) from error
 
-    def begin(self, job_id: str, checkpoints: str) -> None:
-        """Write the job's id and its checkpoint directory. The driver does this before anything else."""
-        self._write([job_id, checkpoints])
+    def begin(self, job_id: str, checkpoints: str, sharing: SlotSharing) -> None:
+        """Write the job's id, its checkpoint directory and what shares its slots. The driver does this first of all."""
+        self._write([job_id, checkpoints, sharing.value])
 
     def add(self, event_id: str, at_ms: int, event: ProtocolMessage, cause: str) -> None:
         """Write an event. Once this returns, the event survives even if the process is killed."""
@@ -62,23 +63,23 @@ class EventFile:
         return f"EventFile({self.path})"
 
 
-def slot_process(epoch: int, slot: int) -> str:
-    """Return the name of the process of a slot."""
-    return f"epoch {epoch} slot {slot}"
+def slot_process(epoch: int, slot: int, attempt: int) -> str:
+    """Return the name of the process of a slot, in an attempt that may have begun after the epoch."""
+    return f"epoch {epoch} slot {slot}" if attempt == epoch else f"epoch {epoch} slot {slot} attempt {attempt}"
 
 
 def read_schedule(directory: str | os.PathLike[str]) -> Schedule:
     """Read the schedule that the processes wrote below `directory`."""
     processes: dict[str, list[Handled]] = {}
-    run = {"job_id": "", "checkpoints": ""}
+    run = {"job_id": "", "checkpoints": "", "slot_sharing": SlotSharing.JOB.value}
     done: set[str] = set()
     for path in sorted(Path(directory).glob(f"*{SUFFIX}")):
         events = processes[path.stem] = []
         for line in _lines_in(path):
             if len(line) == 1:
                 done.add(line[0])
-            elif len(line) == len(run):
-                run = dict(zip(run, line, strict=True))
+            elif len(line) <= len(run):
+                run |= dict(zip(run, line, strict=False))  # the recordings of older versions say less
             else:
                 events.append(Handled(*line))
     return Schedule(processes, host="spark", done=done, **run)

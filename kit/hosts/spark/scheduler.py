@@ -42,8 +42,8 @@ def concurrent_tasks(spark: SparkSession) -> int | None:
         return None
 
 
-def executors_of_tasks(spark: SparkSession, group: str, slots: Collection[int]) -> dict[int, str]:
-    """Return the executor of each task of the group's Spark jobs that runs one of these slots."""
+def executors_of_tasks(spark: SparkSession, group: str, places: Collection[int]) -> dict[int, str]:
+    """Return the executor of each task of the group's Spark jobs that has one of these places in its stage."""
     tracker, store = spark.sparkContext.statusTracker(), _context(spark).statusStore()
     found = {}
     for job in tracker.getJobIdsForGroup(group):
@@ -51,7 +51,7 @@ def executors_of_tasks(spark: SparkSession, group: str, slots: Collection[int]) 
         for stage in () if info is None else info.stageIds:
             listed = store.taskList(int(stage), 0, 1_000_000)
             for each in map(listed.apply, range(listed.size())):
-                if each.index() in slots:
+                if each.index() in places:
                     found[each.taskId()] = str(each.executorId())
     return found
 

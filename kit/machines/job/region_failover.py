@@ -38,7 +38,7 @@ from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.machines.job.task_table import TaskTable
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.regions import Region, Regions
-from kit.stream.settings.job_settings import FailoverStrategy, JobSettings
+from kit.stream.settings.job_settings import JobSettings
 
 RESTART_REGIONS_TIMER = "restart of regions "
 """The beginning of a timer's name; the number of the restart follows."""
@@ -92,7 +92,7 @@ class RegionFailover:
     without_effect: ClassVar = frozenset({"_regions"})
 
     def __init__(self, settings: JobSettings, host: FailoverHost) -> None:
-        self.is_enabled = settings.failover is FailoverStrategy.REGION and not settings.rescaling.reactive
+        self.is_enabled = settings.restarts_regions
         self._host = host
         self._regions: Regions | None = None
         """The regions of the running epoch, computed with its first failure."""
@@ -100,7 +100,7 @@ class RegionFailover:
         self.count = 0
         """The number of restarts of regions so far."""
         self._lost_slots: set[int] = set()
-        """The slots that were lost and have not been replaced yet."""
+        """The slots that were lost, or ended with their tasks, and have not been replaced yet."""
 
     @property
     def is_under_way(self) -> bool:
@@ -118,8 +118,11 @@ class RegionFailover:
     def regions(self) -> Regions:
         """The regions of the running epoch."""
         if self._regions is None:
-            self._regions = Regions(self._host.graph)
+            self._regions = Regions(self._host.graph.job_graph, self._host.graph.parallelism)
         return self._regions
+
+    def _slots_of(self, *regions: Region) -> frozenset[int]:
+        return self._host.graph.slots.of_all(task for region in regions for task in region.tasks)
 
     def deployed(self) -> None:
         """Start an epoch: every task is deployed, and every slot is there."""
@@ -134,7 +137,7 @@ class RegionFailover:
         if not self.is_enabled:
             return ()
         self._lost_slots.add(slot)
-        return self._affected(self.regions.with_slot(slot))
+        return self._affected(region for region in self.regions if slot in self._slots_of(region))
 
     def _affected(self, regions: Iterable[Region]) -> tuple[Region, ...]:
         restarting = {region.number for restart in self._restarts.values() for region in restart.regions}
@@ -175,10 +178,11 @@ class RegionFailover:
 
     @handles(TasksStopped)
     def stopped(self, event: TasksStopped) -> None:
-        """Note that the tasks of a restart have stopped."""
+        """Note that the tasks of a restart have stopped, with these slots."""
         restart = self._restarts.get(event.restart)
         if restart is not None and TASKS in restart.awaited:
             restart.awaited.discard(TASKS)
+            self._lost_slots.update(event.slots)
             self._host.tasks_stopped(restart.tasks)
 
     def on_timer(self, timer: str) -> bool:
@@ -205,8 +209,7 @@ class RegionFailover:
         slots: set[int] = set()
         for restart in restarts:
             del self._restarts[restart.number]
-            for region in restart.regions:
-                slots |= self._lost_slots & region.slots
+            slots |= self._lost_slots & self._slots_of(*restart.regions)
         self._lost_slots -= slots
         return [slot_name(slot) for slot in sorted(slots)]
 
@@ -224,7 +227,7 @@ class RegionFailover:
         restarting = {region.number for restart in self._restarts.values() for region in restart.regions}
         waiting = [region for restart in restarts for region in restart.regions]
         running = [region for region in self.regions if region.number not in restarting]
-        held = len(frozenset[int]().union(*(region.slots for region in running)))
+        held = len(self._slots_of(*running))
         return (
             f"{', '.join(map(str, waiting))} cannot restart: the job needs {needed} slots, {slots} "
             f"{'is' if slots == 1 else 'are'} there, and the tasks that run hold {held} of them"

@@ -29,6 +29,7 @@ from kit.machines.job.state_transition_manager import RescalePhase, StateTransit
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.graph.parallelism import parallelism_of
+from kit.stream.graph.slot_sharing import TaskSlots
 from kit.stream.settings.job_settings import RescaleConfig
 
 SLOT_WAIT_TIMER = "slot-wait"
@@ -102,8 +103,8 @@ class Rescaling:
     @property
     def least(self) -> int:
         """The smallest number of slots on which the job runs."""
-        widest = max(self.wanted.values())
-        return min(self.settings.minimum_parallelism, widest) if self.settings.reactive else widest
+        needed = len(TaskSlots(self._job, self.wanted))
+        return min(self.settings.minimum_parallelism, needed) if self.settings.reactive else needed
 
     def available(self) -> dict[str, int] | None:
         """Return the parallelism of each vertex that the slots allow, or None for too few (`determineParallelism`)."""
@@ -369,7 +370,7 @@ class Rescaling:
     @property
     def running_slots(self) -> int:
         """The number of slots on which the job was deployed."""
-        return max(self._runs.values())
+        return len(TaskSlots(self._job, self._runs))
 
     def regions_deployed(self) -> None:
         """Note that the tasks of some regions were deployed again."""

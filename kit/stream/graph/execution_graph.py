@@ -12,7 +12,7 @@ other), and `DefaultVertexParallelismInfo` (what may be rescaled).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,31 +21,13 @@ from kit.core.state.handles import KeyGroupRange
 from kit.core.state.key_groups import UPPER_BOUND_MAX_PARALLELISM, key_group_range_for_operator_index
 from kit.stream.graph.job_graph import JobEdge, JobGraph, JobVertex
 from kit.stream.graph.partitioners import Partitioner, PartitionerKind, create_partitioner
+from kit.stream.graph.slot_sharing import TaskSlots
 from kit.stream.graph.stream_graph import GraphError
+from kit.stream.graph.wiring import Channel, Wiring
 
 
 class ParallelismError(GraphError):
     """A vertex cannot run with the requested parallelism or maximum parallelism."""
-
-
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """One connection between two subtasks.
-
-    Subpartition `subpartition` of `source_task`'s partition `partition` is input channel `index` of `target_task`'s
-    gate `gate`.
-    """
-
-    number: int
-    source_task: str
-    partition: int
-    subpartition: int
-    target_task: str
-    gate: int
-    index: int
-
-    def __repr__(self) -> str:
-        return f"Channel({self.number}: {self.source_task} -> {self.target_task})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,88 +81,6 @@ class ExecutionVertex:
 
     def __repr__(self) -> str:
         return f"ExecutionVertex({self.task})"
-
-
-@dataclass(frozen=True, slots=True)
-class Wiring:
-    """The channels of one edge: `first` is the number of its first, `senders` and `receivers` are parallelisms."""
-
-    edge: JobEdge
-    first: int
-    senders: int
-    receivers: int
-
-    @property
-    def count(self) -> int:
-        """The number of channels."""
-        if self.edge.is_pointwise:
-            return max(self.senders, self.receivers)
-        return self.senders * self.receivers
-
-    def of_sender(self, sender: int) -> range:
-        """Return the channels of a sending subtask, in order of subpartition."""
-        if not self.edge.is_pointwise:
-            return self._range(sender * self.receivers, (sender + 1) * self.receivers)
-        if self.senders >= self.receivers:
-            return self._range(sender, sender + 1)
-        return self._range(self._first_receiver(sender), self._first_receiver(sender + 1))
-
-    def of_receiver(self, receiver: int) -> range:
-        """Return the channels of a receiving subtask, in order of input channel."""
-        if not self.edge.is_pointwise:
-            return range(self.first + receiver, self.first + self.count, self.receivers)
-        if self.senders >= self.receivers:
-            return self._range(self._first_sender(receiver), self._first_sender(receiver + 1))
-        return self._range(receiver, receiver + 1)
-
-    def receivers_of(self, sender: int) -> range:
-        """Return the subtasks that a sending subtask has channels to."""
-        if not self.edge.is_pointwise:
-            return range(self.receivers)
-        if self.senders >= self.receivers:
-            receiver = ((sender + 1) * self.receivers - 1) // self.senders
-            return range(receiver, receiver + 1)
-        return range(self._first_receiver(sender), self._first_receiver(sender + 1))
-
-    def senders_of(self, receiver: int) -> range:
-        """Return the subtasks that have channels to a receiving subtask."""
-        if not self.edge.is_pointwise:
-            return range(self.senders)
-        if self.senders >= self.receivers:
-            return range(self._first_sender(receiver), self._first_sender(receiver + 1))
-        sender = receiver * self.senders // self.receivers
-        return range(sender, sender + 1)
-
-    def channel(self, number: int) -> Channel:
-        """Return the channel with this number."""
-        offset = number - self.first
-        if not self.edge.is_pointwise:
-            sender, receiver = divmod(offset, self.receivers)
-            subpartition, index = receiver, sender
-        elif self.senders >= self.receivers:
-            sender, (receiver,) = offset, self.receivers_of(offset)
-            subpartition, index = 0, sender - self._first_sender(receiver)
-        else:
-            (sender,), receiver = self.senders_of(offset), offset
-            subpartition, index = receiver - self._first_receiver(sender), 0
-        return Channel(
-            number=number,
-            source_task=task_name(self.edge.source, sender),
-            partition=self.edge.partition,
-            subpartition=subpartition,
-            target_task=task_name(self.edge.target, receiver),
-            gate=self.edge.gate,
-            index=index,
-        )
-
-    def _first_sender(self, receiver: int) -> int:
-        return receiver * self.senders // self.receivers
-
-    def _first_receiver(self, sender: int) -> int:
-        return (sender * self.receivers + self.senders - 1) // self.senders
-
-    def _range(self, start: int, end: int) -> range:
-        return range(self.first + start, self.first + end)
 
 
 class ExecutionGraph:
@@ -254,22 +154,25 @@ class ExecutionGraph:
         """All subtasks; those of a vertex come after those of the vertices that send to it."""
         return tuple(task for vertex in self.job_graph.vertices for task in self.vertex_tasks(vertex.name))
 
-    def tasks_with_index(self, subtask: int) -> tuple[ExecutionVertex, ...]:
-        """Return the subtasks of all vertices that have this index, in the order of `tasks`."""
-        wide = (vertex.name for vertex in self.job_graph.vertices if subtask < self.parallelism[vertex.name])
-        return tuple(self.task(task_name(name, subtask)) for name in wide)
+    @cached_property
+    def slots(self) -> TaskSlots:
+        """The slots in which the tasks run."""
+        return TaskSlots(self.job_graph, self.parallelism)
+
+    def tasks_in_slot(self, slot: int) -> tuple[ExecutionVertex, ...]:
+        """Return the subtasks that run in a slot, in the order of `tasks`."""
+        return tuple(map(self.task, self.slots.tasks_in(slot)))
 
     # ---- channels
 
-    def opposite(self, subtask: int) -> tuple[range, ...]:
-        """Return the indices that the subtasks with this index have channels to or from, edge by edge."""
-        found: dict[range, None] = {}
+    def opposite(self, task: str) -> Iterator[tuple[str, range]]:
+        """Yield the subtasks that a task has channels to or from, edge by edge: a vertex and their indices."""
+        name, subtask = split_task_name(task)
         for wiring in self._wirings:
-            if subtask < wiring.senders:
-                found[wiring.receivers_of(subtask)] = None
-            if subtask < wiring.receivers:
-                found[wiring.senders_of(subtask)] = None
-        return tuple(found)
+            if wiring.edge.source == name:
+                yield wiring.edge.target, wiring.receivers_of(subtask)
+            if wiring.edge.target == name:
+                yield wiring.edge.source, wiring.senders_of(subtask)
 
     def channel(self, number: int) -> Channel:
         """Return the channel with this number. Raises IndexError for an unknown one."""

@@ -18,13 +18,12 @@ pipelined here, so a region has no exchange with another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from kit.core.protocol.tasks import split_task_name, task_name
-from kit.stream.graph.execution_graph import ExecutionGraph, Wiring
+from kit.core.protocol.tasks import task_name
 from kit.stream.graph.job_graph import JobGraph
-from kit.stream.settings.job_settings import FailoverStrategy
+from kit.stream.graph.wiring import Wiring
 
 MOST_NAMED = 4
 """The most tasks of a region that are named."""
@@ -37,11 +36,6 @@ class Region:
     number: int
     tasks: tuple[str, ...]
 
-    @property
-    def slots(self) -> frozenset[int]:
-        """The slots of its tasks: subtask i of each vertex runs in slot i."""
-        return frozenset(split_task_name(task)[1] for task in self.tasks)
-
     def __str__(self) -> str:
         first = ", ".join(self.tasks[:MOST_NAMED])
         more = len(self.tasks) - MOST_NAMED
@@ -49,13 +43,13 @@ class Region:
 
 
 class Regions:
-    """The regions of an execution graph, in the order of their first tasks."""
+    """The regions of a job with this parallelism per vertex, in the order of their first tasks."""
 
-    def __init__(self, graph: ExecutionGraph) -> None:
-        joined = _joined(graph)
+    def __init__(self, job: JobGraph, parallelism: Mapping[str, int]) -> None:
+        joined = _joined(job, parallelism)
         members: dict[str, list[str]] = {}
-        for vertex in graph.job_graph.vertices:
-            for subtask in range(graph.parallelism[vertex.name]):
+        for vertex in job.vertices:
+            for subtask in range(parallelism[vertex.name]):
                 task = task_name(vertex.name, subtask)
                 members.setdefault(joined.root(task), []).append(task)
         self._regions = tuple(Region(number, tuple(tasks)) for number, tasks in enumerate(members.values(), 1))
@@ -71,17 +65,8 @@ class Regions:
         """Return the region of a task. Raises KeyError for an unknown one."""
         return self._of[task]
 
-    def with_slot(self, slot: int) -> list[Region]:
-        """Return the regions that have a task in this slot."""
-        return [region for region in self._regions if slot in region.slots]
-
     def __repr__(self) -> str:
         return f"Regions({', '.join(f'{len(region.tasks)} tasks' for region in self._regions)})"
-
-
-def as_a_whole(job: JobGraph) -> JobGraph:
-    """Return the job for a host that cannot restart a part of it: every failure restarts all tasks."""
-    return replace(job, settings=replace(job.settings, failover=FailoverStrategy.FULL))
 
 
 class _Joined:
@@ -101,11 +86,11 @@ class _Joined:
         self._above[self.root(task)] = self.root(other)
 
 
-def _joined(graph: ExecutionGraph) -> _Joined:
+def _joined(job: JobGraph, parallelism: Mapping[str, int]) -> _Joined:
     """Join the two ends of every channel; an exchange of all with all takes time proportional to the subtasks."""
     joined = _Joined()
-    for edge in graph.job_graph.edges:
-        wiring = Wiring(edge, 0, graph.parallelism[edge.source], graph.parallelism[edge.target])
+    for edge in job.edges:
+        wiring = Wiring(edge, 0, parallelism[edge.source], parallelism[edge.target])
         for sender in range(wiring.senders):
             receivers = wiring.receivers_of(sender) if edge.is_pointwise or sender == 0 else range(1)
             for receiver in receivers:

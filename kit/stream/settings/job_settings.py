@@ -47,6 +47,7 @@ from kit.stream.settings.setting_rules import (
     STORE,
     CheckpointingMode,
     FailoverStrategy,
+    SlotSharing,
     check,
     rules_of,
     setting,
@@ -435,7 +436,8 @@ class JobSettings:
 
     With `failover` "region", a failure restarts the tasks that exchanges connect with the one that failed, and the
     others keep running (`kit.stream.graph.regions`). With "full" it restarts all tasks. A `reactive` job always
-    restarts as a whole, as with Flink's adaptive scheduler, and so does a job on Spark.
+    restarts as a whole, as with Flink's adaptive scheduler. On Spark each region has slots of its own, so that a
+    worker that is lost affects one region only; with "full" all tasks share slots, and a job needs fewer.
 
     Flink 1.11 carries them as `SnapshotSettings` in the `JobCheckpointingSettings`.
     """
@@ -445,6 +447,8 @@ class JobSettings:
     restart_is_default: bool = False
     """True if the user did not choose `restart`: the lab then has a default of its own."""
     failover: FailoverStrategy = setting(FailoverStrategy.FULL, FAILOVERS, "jobmanager.execution.failover-strategy")
+    slot_sharing: SlotSharing = SlotSharing.JOB
+    """The tasks that share slots, which the job's host decides (`kit.stream.graph.slot_sharing`)."""
     rescaling: RescaleConfig = field(default_factory=RescaleConfig)
     buffer_bytes: int = setting(4 * 1024 * 1024, whole(1, MAX_BUFFER_BYTES), "taskmanager.memory.segment-size")
     channel_credits: int = setting(2, count(1), "taskmanager.network.memory.buffers-per-channel")
@@ -453,6 +457,11 @@ class JobSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "failover", member(FailoverStrategy, self.failover))
         check(self)
+
+    @property
+    def restarts_regions(self) -> bool:
+        """True if a failure may restart some regions of the job while the others run."""
+        return self.failover is FailoverStrategy.REGION and not self.rescaling.reactive
 
     @property
     def coordinator(self) -> CheckpointCoordinatorConfiguration:

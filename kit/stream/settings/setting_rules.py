@@ -54,6 +54,13 @@ class FailoverStrategy(Enum):
     FULL = "full"
 
 
+class SlotSharing(Enum):
+    """The tasks that share slots: those of the whole job, or those of a pipelined region (`SlotSharingGroup`)."""
+
+    JOB = "job"
+    REGION = "region"
+
+
 MODES, RETENTIONS, DURABILITIES = one_of(CheckpointingMode), one_of(RetentionPolicy), one_of(Durability)
 FAILOVERS = one_of(FailoverStrategy)
 STORE = Allowed(

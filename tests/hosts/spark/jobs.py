@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -158,9 +158,12 @@ class ThreadGang:
     """Slots as threads of this process. `kill` has a slot's connections break, as its death would."""
 
     current: ThreadGang
+    """The gang that was started last."""
+    of_slot: ClassVar[dict[int, ThreadGang]] = {}
+    """The gang that was started last, by slot."""
 
     def __init__(self, ticket: SlotTicket, ended: Callable[[str], None]) -> None:
-        self.slots = [Slot(ticket, number) for number in range(ticket.slots)]
+        self.slots = [Slot(ticket, number) for number in ticket.slots]
         self.errors: list[str] = []
         self.cancelled = False
         self._threads = [
@@ -170,6 +173,7 @@ class ThreadGang:
             thread.start()
         threading.Thread(target=self._wait, args=(ended,), name="kit-gang").start()
         ThreadGang.current = self
+        ThreadGang.of_slot |= dict.fromkeys(ticket.slots, self)
 
     def _run(self, slot: Slot) -> None:
         try:
@@ -190,9 +194,9 @@ class ThreadGang:
 
     def kill(self, number: int) -> None:
         """Break the connections of a slot, once it has them: the driver may have restarted since it was seen to run."""
-        slot = self.slots[number]
+        (slot,) = (each for each in self.slots if each.number == number)
         while not hasattr(slot, "_driver"):
-            if not self._threads[number].is_alive():
+            if not self._threads[self.slots.index(slot)].is_alive():
                 return
             time.sleep(0.001)
         slot._driver._connection._break("killed by the test")

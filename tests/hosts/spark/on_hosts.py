@@ -90,7 +90,7 @@ def main() -> int:
 def dialled(job: SparkJob) -> Iterator[object]:
     """Yield the addresses at which the driver and the slots can be reached."""
     yield job._driver.slots.server.endpoint
-    for hello in job._driver.slots.epoch.joined.values():
+    for hello in job._driver.slots.hellos().values():
         yield from hello.endpoints
 
 

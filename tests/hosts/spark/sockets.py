@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kit.hosts.spark.wire.auth import DRIVER, Party, Purpose
+from kit.hosts.spark.wire.control import ControlServer
 from kit.hosts.spark.wire.endpoint import WireSettings, dial
 from kit.hosts.spark.wire.stream import Endpoint, Stream
 from kit.hosts.spark.wire.wire import Frame, FrameReader
@@ -29,6 +30,13 @@ class Inbox(queue.SimpleQueue[Any]):
         item = self.get(timeout=PATIENCE_S)
         assert isinstance(item, type_), f"expected {type_.__name__}, found {item!r}"
         return item
+
+
+def serving(inbox: Any, slots: int = 1, settings: WireSettings = SETTINGS) -> ControlServer:
+    """A server that admits the slots 0 to `slots` - 1 of deployment 1."""
+    server = ControlServer(SECRET, inbox, settings=settings)
+    server.admit(1, range(slots))
+    return server
 
 
 class RawPeer:

@@ -18,7 +18,7 @@ def graph(kind: str, senders: int, receivers: int) -> ExecutionGraph:
 
 
 def endpoints(graph: ExecutionGraph) -> dict[int, list[Endpoint]]:
-    return {slot: [Endpoint("10.0.0.1", 1 + slot)] for slot in range(max(graph.parallelism.values()))}
+    return {slot: [Endpoint("10.0.0.1", 1 + slot)] for slot in range(len(graph.slots))}
 
 
 @given(st.sampled_from(["hash", "rebalance", "broadcast", "global", "rescale"]), st.integers(1, 17), st.integers(1, 17))

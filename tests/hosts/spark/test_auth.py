@@ -104,7 +104,7 @@ def test_both_ends_learn_who_the_other_is(pair: tuple[Tape, Tape]) -> None:
     listening = listen_on(pair[1])
     assert dial_on(pair[0]) == LISTENER
     assert listening() == DIALLER
-    assert (str(DIALLER), str(LISTENER)) == ("slot 3 (epoch 7)", "driver (epoch 7)")
+    assert (str(DIALLER), str(LISTENER)) == ("slot 3 (deployment 7)", "driver (deployment 7)")
 
 
 def test_the_dialling_end_learns_of_a_wrong_secret(pair: tuple[Tape, Tape]) -> None:
@@ -125,7 +125,7 @@ def test_the_listening_end_refuses_a_wrong_proof(pair: tuple[Tape, Tape]) -> Non
     pair[0].send_buffers([bytes(32)])
     with pytest.raises(EOFError):
         pair[0].receive_exactly(1, deadline())
-    with pytest.raises(AuthenticationError, match=r"claims to be slot 3 \(epoch 7\) and does not prove it"):
+    with pytest.raises(AuthenticationError, match=r"claims to be slot 3 \(deployment 7\) and does not prove it"):
         listening()
 
 
@@ -162,7 +162,7 @@ def test_a_reflected_proof_is_refused(pair: tuple[Tape, Tape]) -> None:
 
 
 @pytest.mark.parametrize("offset", [8, 12, 19, 20, 51])
-def test_slot_epoch_and_nonce_cannot_be_altered_on_the_way(offset: int) -> None:
+def test_slot_deployment_and_nonce_cannot_be_altered_on_the_way(offset: int) -> None:
     """A man in the middle flips one bit of the hello."""
     (left, middle_left), (middle_right, right) = socket.socketpair(), socket.socketpair()
     streams = [Tape(sock) for sock in (left, middle_left, middle_right, right)]
@@ -185,7 +185,7 @@ def test_slot_epoch_and_nonce_cannot_be_altered_on_the_way(offset: int) -> None:
 def test_a_listener_of_another_slot_is_refused(pair: tuple[Tape, Tape]) -> None:
     """A port may be reused by another slot of the same job."""
     listen_on(pair[1], me=Party(5, 7))
-    with pytest.raises(AuthenticationError, match=r"is slot 5 \(epoch 7\), expected slot 4 \(epoch 7\)"):
+    with pytest.raises(AuthenticationError, match=r"is slot 5 \(deployment 7\), expected slot 4 \(deployment 7\)"):
         dial_on(pair[0], slot=4)
 
 
@@ -201,16 +201,16 @@ def test_another_purpose_is_not_answered(pair: tuple[Tape, Tape]) -> None:
 @pytest.mark.parametrize(
     ("verdict", "message", "rejected"),
     [
-        (Verdict.FENCED, r"it is driver \(epoch 8\); leave", "comes too late or too early"),
-        (Verdict.TAKEN, r"that slot is already connected to driver \(epoch 8\)", "comes twice"),
-        (Verdict.UNKNOWN, r"driver \(epoch 8\) has no slot of that number", "is no slot of this epoch"),
+        (Verdict.FENCED, r"it is driver \(deployment 8\); leave", "comes too late or too early"),
+        (Verdict.TAKEN, r"that slot is already connected to driver \(deployment 8\)", "comes twice"),
+        (Verdict.UNKNOWN, r"driver \(deployment 8\) has no slot of that number", "is no slot of this deployment"),
     ],
 )
 def test_a_refusal_says_why(pair: tuple[Tape, Tape], verdict: Verdict, message: str, rejected: str) -> None:
     listening = listen_on(pair[1], me=Party(DRIVER, 8), judge=lambda _: verdict)
-    with pytest.raises(FencedError, match=rf"refused slot 3 \(epoch 7\): {message}"):
+    with pytest.raises(FencedError, match=rf"refused slot 3 \(deployment 7\): {message}"):
         dial_on(pair[0])
-    with pytest.raises(FencedError, match=rf"slot 3 \(epoch 7\) {rejected}: this is driver \(epoch 8\)"):
+    with pytest.raises(FencedError, match=rf"slot 3 \(deployment 7\) {rejected}: this is driver \(deployment 8\)"):
         listening()
 
 
@@ -301,7 +301,7 @@ def test_a_path_too_long_for_a_unix_socket_leaves_tcp() -> None:
 def test_nobody_at_the_endpoint(listener: Listener) -> None:
     listener.close()
     with pytest.raises(
-        ConnectionError, match=r"slot 3 \(epoch 7\) cannot reach driver \(epoch 7\) \(unix:.*; tcp://127"
+        ConnectionError, match=r"slot 3 \(deployment 7\) cannot reach driver \(deployment 7\) \(unix:.*; tcp://127"
     ):
         dial_listener(listener)
 

@@ -113,7 +113,7 @@ def test_every_pair_of_three_slots_connects() -> None:
         for plane in planes:
             arrived = {item.channel: item.element for item in arrivals(plane, 2)}
             assert arrived == {route.channel: b"%d" % route.channel for route in routes if route.consumer == plane.slot}
-        assert repr(planes[1]) == "DataPlane(slot=1, epoch=1, peers=[0, 2])"
+        assert repr(planes[1]) == "DataPlane(slot=1, deployment=1, peers=[0, 2])"
 
 
 @contextlib.contextmanager
@@ -227,7 +227,7 @@ def test_a_slot_of_another_epoch_or_job_cannot_connect() -> None:
     with DataPlane(0, 1, SECRET, Inbox()) as old:
         with (
             DataPlane(1, 2, SECRET, Inbox()) as new,
-            pytest.raises(FencedError, match=r"it is slot 1 \(epoch 2\); leave"),
+            pytest.raises(FencedError, match=r"it is slot 1 \(deployment 2\); leave"),
         ):
             old.connect({1: new.endpoints}, ROUTES)
         with DataPlane(1, 1, OTHER_SECRET, Inbox()) as strange, pytest.raises(AuthenticationError, match="secret"):

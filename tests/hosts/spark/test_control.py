@@ -21,7 +21,7 @@ from kit.hosts.spark.wire.control import (
 )
 from kit.hosts.spark.wire.stream import Endpoint
 from kit.hosts.spark.wire.wire import ControlMessage, FrameKind, WireError, pack_frame
-from tests.hosts.spark.sockets import IMPATIENT, OTHER_SECRET, SECRET, SETTINGS, Inbox, RawPeer
+from tests.hosts.spark.sockets import IMPATIENT, OTHER_SECRET, SECRET, SETTINGS, Inbox, RawPeer, serving
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -33,13 +33,13 @@ def inbox() -> Inbox:
 
 @pytest.fixture
 def server(inbox: Inbox) -> Iterator[ControlServer]:
-    with ControlServer(SECRET, 1, inbox, slots=3, settings=SETTINGS) as listening:
+    with serving(inbox, slots=3, settings=SETTINGS) as listening:
         yield listening
 
 
-def join(server: ControlServer, slot: int, epoch: int = 1) -> tuple[ControlClient, Inbox]:
+def join(server: ControlServer, slot: int, deployment: int = 1) -> tuple[ControlClient, Inbox]:
     inbox = Inbox()
-    return ControlClient(server.endpoint, SECRET, slot, epoch, inbox), inbox
+    return ControlClient(server.endpoint, SECRET, slot, deployment, inbox), inbox
 
 
 def test_a_slot_joins_and_both_sides_talk(server: ControlServer, inbox: Inbox) -> None:
@@ -52,8 +52,8 @@ def test_a_slot_joins_and_both_sides_talk(server: ControlServer, inbox: Inbox) -
         assert inbox.next() == SlotMessage(2, 1, message)
         assert server.send(2, message)
         assert slot_inbox.next() == DriverMessage(message)
-        assert repr(server) == f"ControlServer({server.endpoint}, epoch=1, slots=[2])"
-        assert repr(client) == f"ControlClient(slot=2, epoch=1, {server.endpoint})"
+        assert repr(server) == f"ControlServer({server.endpoint}, deployment=1, slots=[2])"
+        assert repr(client) == f"ControlClient(slot=2, deployment=1, {server.endpoint})"
 
 
 def test_messages_keep_their_order_whatever_their_size(server: ControlServer, inbox: Inbox) -> None:
@@ -109,43 +109,63 @@ def test_a_slot_that_ends_is_told_from_one_that_dies(server: ControlServer, inbo
 
 def test_a_slot_notices_that_the_driver_has_closed(inbox: Inbox) -> None:
     for _ in range(20):  # the slot may still be on the handshake's thread, or past it
-        server = ControlServer(SECRET, 1, inbox, slots=1)
+        server = serving(inbox, slots=1)
         client, slot_inbox = join(server, 0)
         inbox.next(SlotJoined)
         server.close()
-        assert slot_inbox.next() == DriverMessage(ControlMessage("leave", {"epoch": 1, "for_good": True}))
+        assert slot_inbox.next() == DriverMessage(ControlMessage("leave", {"for_good": True}))
         assert slot_inbox.next() == DriverLeft(True, "ended")
         client.close()
 
 
-def test_a_slot_of_an_older_epoch_is_told_to_leave(server: ControlServer, inbox: Inbox) -> None:
+def test_a_slot_of_a_deployment_that_ends_is_told_to_leave(server: ControlServer, inbox: Inbox) -> None:
     client, slot_inbox = join(server, 0)
     inbox.next(SlotJoined)
-    server.fence(2)
-    assert slot_inbox.next() == DriverMessage(ControlMessage("leave", {"epoch": 2, "for_good": False}))
+    server.fence(1)
+    assert slot_inbox.next() == DriverMessage(ControlMessage("leave", {"for_good": False}))
     assert slot_inbox.next(DriverLeft).clean
     assert not server.send(0, ControlMessage("go"))
-    # What it still says carries its epoch, beside its successor's.
+    # What it still says carries its deployment, beside its successor's.
     client.send(ControlMessage("ack"))
     assert inbox.next() == SlotMessage(0, 1, ControlMessage("ack"))
-    with pytest.raises(FencedError, match="has no slot of that number"):
-        join(server, 0, epoch=2)
-    server.admit(1)
-    successor, _ = join(server, 0, epoch=2)
-    assert inbox.next(SlotJoined).epoch == 2
+    with pytest.raises(FencedError, match="the job continues in another deployment"):
+        join(server, 0, deployment=2)
+    server.admit(2, [0])
+    successor, _ = join(server, 0, deployment=2)
+    assert inbox.next(SlotJoined).deployment == 2
     client.close()
     assert inbox.next() == SlotLeft(0, 1, True, "ended")
     assert server.slots() == [0]
     successor.close()
 
 
-@pytest.mark.parametrize("epoch", [1, 3])
-def test_a_slot_of_another_epoch_is_refused(server: ControlServer, epoch: int) -> None:
+@pytest.mark.parametrize("deployment", [1, 3])
+def test_a_slot_of_another_deployment_is_refused(server: ControlServer, deployment: int) -> None:
+    server.fence(1)
+    server.admit(2, [0])
+    said = rf"refused slot 0 \(deployment {deployment}\): it is driver \(deployment 2\)"
+    with pytest.raises(FencedError, match=f"{server.endpoint} {said}"):
+        join(server, 0, deployment=deployment)
+
+
+def test_a_deployment_ends_beside_others(server: ControlServer, inbox: Inbox) -> None:
+    server.admit(2, [3, 4])
+    server.admit(3, [5])
+    others = {slot: join(server, slot, deployment) for slot, deployment in ((0, 1), (3, 2), (5, 3))}
+    for _ in others:
+        inbox.next(SlotJoined)
     server.fence(2)
-    with pytest.raises(
-        FencedError, match=rf"{server.endpoint} refused slot 0 \(epoch {epoch}\): it is driver \(epoch 2\)"
-    ):
-        join(server, 0, epoch=epoch)
+    assert others[3][1].next() == DriverMessage(ControlMessage("leave", {"for_good": False}))
+    assert server.slots() == [0, 5]
+    with pytest.raises(FencedError, match="the job continues in another deployment"):
+        join(server, 4, deployment=2)
+    for slot in (0, 5):
+        assert server.send(slot, ControlMessage("go"))
+        assert others[slot][1].next() == DriverMessage(ControlMessage("go"))
+    late, _ = join(server, 1)  # of the first deployment, which is older and goes on
+    assert inbox.next(SlotJoined).slot == 1
+    for client in (late, *(client for client, _ in others.values())):
+        client.close()
 
 
 def _between_verdict_and_welcome(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
@@ -161,16 +181,16 @@ def _between_verdict_and_welcome(monkeypatch: pytest.MonkeyPatch, act: Callable[
     monkeypatch.setattr(ControlServer, "_judge", judge_and_act)
 
 
-def test_an_epoch_that_ends_during_a_handshake_does_not_take_the_slot_in(
+def test_a_deployment_that_ends_during_a_handshake_does_not_take_the_slot_in(
     inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _between_verdict_and_welcome(monkeypatch, lambda: server.fence(2))
-    with ControlServer(SECRET, 1, inbox, slots=3, settings=SETTINGS) as server:
-        late, late_inbox = join(server, 0, epoch=1)
+    _between_verdict_and_welcome(monkeypatch, lambda: server.fence(1))
+    with serving(inbox, slots=3, settings=SETTINGS) as server:
+        late, late_inbox = join(server, 0)
         assert not late_inbox.next(DriverLeft).clean
         assert server.slots() == []
-        server.admit(1)
-        successor, _ = join(server, 0, epoch=2)
+        server.admit(2, [0])
+        successor, _ = join(server, 0, deployment=2)
         assert inbox.next() == SlotJoined(0, 2, SlotHello(0, 2, os.getpid(), socket.gethostname(), []))
         assert inbox.empty()
         successor.close()
@@ -187,7 +207,7 @@ def test_a_twin_that_comes_first_during_a_handshake_keeps_the_slot(
         inbox.next(SlotJoined)
 
     _between_verdict_and_welcome(monkeypatch, come_first)
-    with ControlServer(SECRET, 1, inbox, slots=3, settings=SETTINGS) as server:
+    with serving(inbox, slots=3, settings=SETTINGS) as server:
         late, late_inbox = join(server, 0)
         assert not late_inbox.next(DriverLeft).clean
         (first,) = twins
@@ -198,9 +218,9 @@ def test_a_twin_that_comes_first_during_a_handshake_keeps_the_slot(
         late.close()
 
 
-def test_epochs_only_grow(server: ControlServer) -> None:
-    with pytest.raises(ValueError, match="epoch 1 does not come after epoch 1"):
-        server.fence(1)
+def test_the_numbers_of_deployments_only_grow(server: ControlServer) -> None:
+    with pytest.raises(ValueError, match="deployment 1 does not come after deployment 1"):
+        server.admit(1, [0])
 
 
 def test_two_processes_cannot_be_the_same_slot(server: ControlServer, inbox: Inbox) -> None:
@@ -214,19 +234,19 @@ def test_two_processes_cannot_be_the_same_slot(server: ControlServer, inbox: Inb
 
 
 @pytest.mark.parametrize("slot", [2, 9, 2**31 - 1, -1, -7])
-def test_a_slot_that_the_epoch_does_not_have_is_refused(inbox: Inbox, slot: int) -> None:
-    """Even if it holds the secret; the others are not affected, and a wider epoch has more slots."""
-    with ControlServer(SECRET, 1, inbox, slots=2, settings=SETTINGS) as server:
+def test_a_slot_that_the_deployment_does_not_have_is_refused(inbox: Inbox, slot: int) -> None:
+    """Even if it holds the secret; the others are not affected, and a wider deployment has more slots."""
+    with serving(inbox, slots=2, settings=SETTINGS) as server:
         last, _ = join(server, 1)
         inbox.next(SlotJoined)
-        with pytest.raises(FencedError, match=r"refused .*: driver \(epoch 1\) has no slot of that number"):
+        with pytest.raises(FencedError, match=r"refused .*: driver \(deployment 1\) has no slot of that number"):
             join(server, slot)
         assert server.slots() == [1]
         assert inbox.empty()
-        server.fence(2)
-        server.admit(3)
+        server.fence(1)
+        server.admit(2, range(3))
         if slot == 2:
-            wider, _ = join(server, slot, epoch=2)
+            wider, _ = join(server, slot, deployment=2)
             assert inbox.next(SlotJoined).slot == slot
             wider.close()
         last.close()
@@ -244,7 +264,7 @@ def test_a_wrong_secret_disturbs_nobody(server: ControlServer, inbox: Inbox) -> 
 
 def test_a_silent_slot_is_lost(inbox: Inbox) -> None:
     with (
-        ControlServer(SECRET, 1, inbox, slots=3, settings=IMPATIENT) as server,
+        serving(inbox, slots=3, settings=IMPATIENT) as server,
         RawPeer(server.endpoint, Purpose.CONTROL, Party(0, 1)) as frozen,
     ):
         frozen.write(*SlotHello(0, 1, 0, "host").to_message().pack())
@@ -257,7 +277,7 @@ def test_a_silent_slot_is_lost(inbox: Inbox) -> None:
 
 def test_an_idle_connection_lives_by_its_heartbeats(inbox: Inbox) -> None:
     with (
-        ControlServer(SECRET, 1, inbox, slots=3, settings=IMPATIENT) as server,
+        serving(inbox, slots=3, settings=IMPATIENT) as server,
         RawPeer(server.endpoint, Purpose.CONTROL, Party(0, 1)) as peer,
     ):
         peer.write(*SlotHello(0, 1, 0, "host").to_message().pack())

@@ -30,8 +30,9 @@ from kit import (
     ValueStateDescriptor,
     count,
 )
+from kit.core.protocol.attempts import Attempts
+from kit.hosts.spark.driver.deployment import Deployment
 from kit.hosts.spark.driver.driver_settings import DriverSettings
-from kit.hosts.spark.driver.epoch import Epoch
 from kit.hosts.spark.job import SparkJob
 from kit.hosts.spark.slot.slot import PEER_LOST, TROUBLE, Slot, SlotTicket
 from kit.hosts.spark.slot.working_slot import SAID
@@ -90,23 +91,6 @@ def test_a_job_whose_slot_dies_goes_on_from_its_checkpoint(tmp_path: Path) -> No
     assert [repr(stage) for stage in job.look.stages] == [
         f"Stage(epoch {epoch}: rows x2 -> copy x2 -> totals x2, 8 channels)" for epoch in (1, 2)
     ]
-
-
-@pytest.mark.usefixtures("nothing_left")
-def test_two_pipelines_restart_together_on_spark_whatever_the_setting(tmp_path: Path) -> None:
-    """Slots are one gang, so a job of several regions is one for its restarts."""
-    env = StreamEnvironment("two", parallelism=2, failover="region", checkpoint=CheckpointConfig(interval_ms=50))
-    for name in ("one", "other"):
-        rows = env.from_source(generator(4_000, rows_per_second=8_000), uid=name)
-        rows.sink_to(CollectSink(name), uid=f"{name}-out")
-    with job_of(env) as job:
-        job.start()
-        await_checkpoint(job, 1)
-        ThreadGang.current.kill(1)
-        assert job.wait() == "FINISHED"
-        assert [stage.epoch for stage in job.look.stages] == [1, 2]
-        assert not job.trace.story(kind="StopTasks")
-        assert [len(job.output(name)) for name in ("one", "other")] == [4_000, 4_000]
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -464,12 +448,13 @@ def test_a_stage_that_ends_before_its_slots_have_come_is_run_again(tmp_path: Pat
 def test_a_worker_of_this_machine_that_does_not_leave_is_killed(tmp_path: Path) -> None:
     """One of the same number on another machine is another process, and one that has left is let be."""
     here, elsewhere, gone = (subprocess.Popen([sys.executable, "-c", "input()"], stdin=PIPE) for _ in range(3))
-    epoch = Epoch(1, 3, ExecutionGraph(totals_job(tmp_path).job_graph()))
+    graph = ExecutionGraph(totals_job(tmp_path).job_graph())
+    deployment = Deployment(1, 1, (0, 1, 2), graph, Attempts(1))
     hosts = {here: socket.gethostname(), elsewhere: "another", gone: socket.gethostname()}
     for slot, (process, host) in enumerate(hosts.items()):
-        epoch.joined[slot] = SlotHello(slot, 1, process.pid, host)
-    epoch.left.add(2)
-    epoch.kill_stragglers()
+        deployment.joined[slot] = SlotHello(slot, 1, process.pid, host)
+    deployment.left.add(2)
+    deployment.kill_stragglers()
     for process in (elsewhere, gone):
         process.communicate(b"\n")
     here.communicate(b"\n")
@@ -537,7 +522,7 @@ def test_strangers_and_slots_of_another_epoch_do_not_disturb_a_job(tmp_path: Pat
         server = driver.slots.server.endpoint
         with pytest.raises(AuthenticationError, match="does not hold this job's secret"):
             ControlClient(server, new_secret(), 0, 1, driver.inbox, settings=WireSettings())
-        with pytest.raises(FencedError, match="epoch 9"):
+        with pytest.raises(FencedError, match="deployment 9"):
             ControlClient(server, driver.slots.secret, 0, 9, driver.inbox, settings=WireSettings())
         with pytest.raises(FencedError, match=r"refused slot 9 .* has no slot of that number"):
             ControlClient(server, driver.slots.secret, 9, 1, driver.inbox, settings=WireSettings())

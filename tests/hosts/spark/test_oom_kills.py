@@ -53,9 +53,8 @@ def test_a_lost_worker_of_this_machine_says_whether_memory_ran_out(tmp_path: Pat
     with SparkJob(totals_job(tmp_path, generator(rows_per_second=30_000)), launch=ThreadGang) as job:
         job.start()
         await_checkpoint(job, 1)
-        epoch = job._driver.slots.epoch
-        assert epoch is not None
-        epoch.oom_kills = OomKills([counter], [])
+        (deployment,) = job._driver.slots._deployments.values()
+        deployment.oom_kills = OomKills([counter], [])
         counted(counter, 2 + kills)
         ThreadGang.current.kill(1)
         until(lambda: any(record.kind == "SlotLost" for record in job.trace), job)

@@ -24,6 +24,7 @@ from kit.hosts.lab.errors import LabError, LabWarning
 from kit.hosts.spark import JobFailedError, SparkJob
 from kit.hosts.spark.recording import EventFile, read_schedule
 from kit.hosts.spark.recording import recorded as recorded_in
+from kit.stream.settings.setting_rules import SlotSharing
 from tests.hosts.spark.jobs import RESTARTS, ThreadGang, await_checkpoint, check_output, generator, totals_job, until
 from tests.hosts.spark.one_driver import ROWS_PER_SECOND
 from tests.hosts.spark.test_two_drivers import drive
@@ -304,7 +305,7 @@ def test_what_was_done_without_a_word_and_a_line_that_was_not_ended(tmp_path: Pa
     with file.path.open("ab") as written:
         written.write(b'["rows/0@1#3",9,"ProcessIn')
     driver = EventFile(str(tmp_path), "driver")
-    driver.begin("0" * 32, "checkpoints")
+    driver.begin("0" * 32, "checkpoints", SlotSharing.REGION)
     driver.close()
     read = read_schedule(str(tmp_path))
     assert (read.job_id, read.checkpoints) == ("0" * 32, "checkpoints")

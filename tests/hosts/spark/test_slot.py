@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.commands import CancelSnapshot, ScheduleTimer, WriteSnapshot
 from kit.core.protocol.elements import CheckpointBarrier, EndOfData
 from kit.core.protocol.events import SnapshotFailed, SnapshotWritten
@@ -85,7 +86,7 @@ class Bench:
         self.wires, self.background, self.at_ms = Wires(), Held(), 1_000
         files = TaskFiles(job, open_storage(job, str(directory / "checkpoints")), SparkOutput(""))
         self.host = TaskHost(
-            ExecutionGraph(job), 0, 1, files, self.wires, self._say, self.background, lambda: self.at_ms
+            ExecutionGraph(job), 0, Attempts(1), files, self.wires, self._say, self.background, lambda: self.at_ms
         )
         for task in self.host.tasks:
             self.host.message(DeployTask(task=task, attempt=1, restore=None))

@@ -8,6 +8,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pytest
 
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.commands import ReadState
 from kit.core.protocol.duties import Command
 from kit.core.protocol.elements import Buffer, CheckpointBarrier
@@ -66,7 +67,9 @@ class UnalignedSlot:
         self.wires, self.background, self.at_ms = Wires(), Held(), 1_000
         self.graph = ExecutionGraph(job)
         self.files = TaskFiles(job, open_storage(job, str(directory / "checkpoints")), SparkOutput(""))
-        self.host = TaskHost(self.graph, 0, 1, self.files, self.wires, self._say, self.background, lambda: self.at_ms)
+        self.host = TaskHost(
+            self.graph, 0, Attempts(1), self.files, self.wires, self._say, self.background, lambda: self.at_ms
+        )
         for task in self.host.tasks:
             self.host.message(DeployTask(task=task, attempt=1, restore=None))
         self.host.work()

@@ -18,7 +18,7 @@ from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.job import SparkJob
 from kit.hosts.spark.wire import strangers
 from kit.hosts.spark.wire.auth import DRIVER, AuthenticationError, Party, Purpose, Verdict
-from kit.hosts.spark.wire.control import ControlServer, SlotHello, SlotJoined, SlotLeft
+from kit.hosts.spark.wire.control import SlotHello, SlotJoined, SlotLeft
 from kit.hosts.spark.wire.endpoint import MAX_HANDSHAKES, Listener, WireSettings, dial
 from kit.hosts.spark.wire.strangers import CutOffs
 from kit.hosts.spark.wire.stream import Endpoint, Stream
@@ -35,6 +35,7 @@ from tests.hosts.spark.sockets import (
     await_lines,
     deadline,
     lines,
+    serving,
 )
 
 ME, LISTENER = Party(3, 7), Party(DRIVER, 7)
@@ -111,7 +112,7 @@ STRANGERS: dict[str, tuple[Stranger, str]] = {
     "a handshake cut half way": (leaves_half_way, "closed the connection after 5 of 52 bytes"),
     "another secret": (
         has_another_secret,
-        r"claims to be slot 0 \(epoch 0\) and does not prove it: it has another sec",
+        r"claims to be slot 0 \(deployment 0\) and does not prove it: it has another sec",
     ),
     "silence": (says(b""), "it has not proved itself within [0-9]+ ms: 0 of 52 bytes came in time"),
     "a byte at a time": (
@@ -160,7 +161,7 @@ def test_a_stranger_is_cut_off_and_one_line_says_whence_and_why(
     come, why = STRANGERS[name]
     come(listener.endpoints[-1], Purpose.CONTROL)
     await_lines(caplog, 1)
-    whence = f"driver (epoch 7) at {listener.endpoints[-1]} cut off a connection from 127.0.0.1:"
+    whence = f"driver (deployment 7) at {listener.endpoints[-1]} cut off a connection from 127.0.0.1:"
     (line,) = lines(caplog)
     assert re.fullmatch(f"{re.escape(whence)}[0-9]+: .*{why}.*", line)
     assert accepted.empty()
@@ -179,7 +180,7 @@ def test_a_handshake_that_was_overheard_opens_nothing(
     repeats(hello + proof)(listener.endpoints[1], Purpose.CONTROL)
     await_lines(caplog, 1)
     assert (
-        "claims to be slot 3 (epoch 7) and does not prove it: it has another secret, or repeats what it has"
+        "claims to be slot 3 (deployment 7) and does not prove it: it has another secret, or repeats what it has"
         in (lines(caplog)[0])
     )
     assert accepted.empty()
@@ -246,7 +247,7 @@ def test_a_frame_that_comes_a_byte_at_a_time_is_cut_off() -> None:
     """Each byte is a sign of life, so the limit of silence never passes."""
     inbox = Inbox()
     with (
-        ControlServer(SECRET, 1, inbox, slots=1, settings=IMPATIENT) as server,
+        serving(inbox, slots=1, settings=IMPATIENT) as server,
         RawPeer(server.endpoint, Purpose.CONTROL, Party(0, 1)) as slow,
     ):
         slow.write(*SlotHello(0, 1, 0, "host").to_message().pack())
@@ -294,5 +295,5 @@ def test_a_job_is_unharmed_by_strangers_on_all_its_ports(tmp_path: Path, caplog:
     check_output(tmp_path)
     assert len(job.look.stages) == 1
     said = lines(caplog)
-    for place in ("driver (epoch 1)", "slot 0 (epoch 1)", "slot 1 (epoch 1)"):
+    for place in ("driver (deployment 1)", "slot 0 (deployment 1)", "slot 1 (deployment 1)"):
         assert any(line.startswith(f"{place} at tcp://127.0.0.1:") for line in said)

@@ -19,13 +19,13 @@ import pytest
 from kit.hosts.spark import DriverSettings, SparkJob, Tls, WireSettings
 from kit.hosts.spark.wire.auth import DRIVER, AuthenticationError, Party, Purpose, authenticate
 from kit.hosts.spark.wire.channels import CreditArrived, DataPlane, ElementArrived, Route
-from kit.hosts.spark.wire.control import ControlClient, ControlServer, SlotJoined, SlotLeft, SlotMessage
+from kit.hosts.spark.wire.control import ControlClient, SlotJoined, SlotLeft, SlotMessage
 from kit.hosts.spark.wire.endpoint import dial
 from kit.hosts.spark.wire.stream import open_stream
 from kit.hosts.spark.wire.tls import RUN_NAME, TlsError
 from kit.hosts.spark.wire.wire import ControlMessage
 from tests.hosts.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job
-from tests.hosts.spark.sockets import SECRET, SETTINGS, Inbox, await_lines, deadline, lines
+from tests.hosts.spark.sockets import SECRET, SETTINGS, Inbox, await_lines, deadline, lines, serving
 
 OURS, ANOTHER_RUNS = Tls.for_this_run(), Tls.for_this_run()
 SECURE = WireSettings(tls=OURS)
@@ -33,7 +33,7 @@ SECURE = WireSettings(tls=OURS)
 
 def test_control_messages_of_any_size_go_both_ways(nothing_left: None) -> None:
     inbox, slot_inbox = Inbox(), Inbox()
-    with ControlServer(SECRET, 1, inbox, slots=1, settings=SECURE) as server:
+    with serving(inbox, slots=1, settings=SECURE) as server:
         client = ControlClient(server.endpoint, SECRET, 0, 1, slot_inbox, settings=SECURE)
         inbox.next(SlotJoined)
         message = ControlMessage("ack", {}, [bytes(3_000_000)])
@@ -82,7 +82,7 @@ def test_who_cannot_prove_itself_is_refused(
 ) -> None:
     """The job's secret does not help."""
     inbox = Inbox()
-    with ControlServer(SECRET, 1, inbox, slots=1, settings=SECURE) as server:
+    with serving(inbox, slots=1, settings=SECURE) as server:
         place = re.escape(str(server.endpoint))
         with pytest.raises(AuthenticationError, match=f"{place}.*{why}"):
             dial([server.endpoint], SECRET, Purpose.CONTROL, Party(0, 1), DRIVER, settings=settings)
@@ -95,7 +95,7 @@ def test_a_client_without_a_certificate_is_refused(nothing_left: None, caplog: p
     """It trusts our authority, speaks TLS 1.3 and holds the secret."""
     context = ssl.create_default_context(cadata=OURS.authorities.decode())
     inbox = Inbox()
-    with ControlServer(SECRET, 1, inbox, slots=1, settings=SECURE) as server:
+    with serving(inbox, slots=1, settings=SECURE) as server:
         sock = socket.create_connection((server.endpoint.host, server.endpoint.port))
         with contextlib.closing(open_stream(sock, server.endpoint, context, RUN_NAME)) as stream:
             stream.negotiate(deadline())  # in TLS 1.3 a client learns only later that it was rejected
@@ -111,7 +111,7 @@ def test_a_client_without_a_certificate_is_refused(nothing_left: None, caplog: p
 def test_a_listener_without_a_certificate_of_the_authority_is_refused(nothing_left: None, server_name: str) -> None:
     ours = WireSettings(tls=replace(OURS, server_name=server_name))
     with (
-        ControlServer(SECRET, 1, Inbox(), settings=WireSettings(tls=ANOTHER_RUNS)) as server,
+        serving(Inbox(), settings=WireSettings(tls=ANOTHER_RUNS)) as server,
         pytest.raises(AuthenticationError, match=r"TLS failed: .*certificate verify failed"),
     ):
         dial([server.endpoint], SECRET, Purpose.CONTROL, Party(0, 1), DRIVER, settings=ours)
@@ -155,7 +155,7 @@ def test_certificates_may_be_files(nothing_left: None, tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("own.pem", "key.pem", "own.pem")]
     tls = Tls.from_files(*files, server_name="cluster.example")
     inbox = Inbox()
-    with ControlServer(SECRET, 1, inbox, slots=1, settings=WireSettings(tls=tls)) as server:
+    with serving(inbox, slots=1, settings=WireSettings(tls=tls)) as server:
         dial([server.endpoint], SECRET, Purpose.CONTROL, Party(0, 1), DRIVER, settings=WireSettings(tls=tls)).close()
     assert repr(tls) == "Tls(server_name='cluster.example')"
     with pytest.raises(TlsError, match="these are not a certificate, its key and the authorities to trust"):

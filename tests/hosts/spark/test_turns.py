@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kit import CollectionSource, CollectSink, KeyedProcessFunction, StreamEnvironment, TumblingEventTimeWindows, count
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.elements import Buffer
 from kit.core.protocol.messages import DeployTask
 from kit.core.protocol.words import Envelope
@@ -70,7 +71,7 @@ class Turns:
         said: list[Envelope] = []
         nothing: Any = Nothing()
         self.host = TaskHost(
-            graph, 0, 1, files, nothing, said.append, nothing, lambda: 0, stopwatch_s=lambda: clock.now_s
+            graph, 0, Attempts(1), files, nothing, said.append, nothing, lambda: 0, stopwatch_s=lambda: clock.now_s
         )
         for task in self.host.tasks:
             self.host.message(DeployTask(task=task, attempt=1, restore=None))

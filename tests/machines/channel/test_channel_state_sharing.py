@@ -137,7 +137,7 @@ def test_a_slot_shares_files_as_the_settings_say() -> None:
     graph = env.execution_graph()
     assert CheckpointConfig().max_subtasks_per_channel_state_file == 5
     for index, groups in [(0, [2, 1]), (1, [1])]:
-        names = [task.task for task in graph.tasks_with_index(index)]
+        names = [task.task for task in graph.tasks_in_slot(index)]
         slot = Slot(*names)
         slot.state = SlotChannelState.of(graph, index, 1)
         slot.hear(*(start(1, name) for name in names), *(write_in(task=name) for name in names), *complete(*names))
@@ -169,7 +169,7 @@ def test_a_restarted_task_gets_no_answer_about_what_its_earlier_attempt_wrote() 
 
 def test_a_new_slot_waits_only_for_the_tasks_that_are_deployed_in_it() -> None:
     graph = fan_in().execution_graph()
-    tasks_there = [task.task for task in graph.tasks_with_index(0)]
+    tasks_there = [task.task for task in graph.tasks_in_slot(0)]
     machine = SlotChannelState.of(graph, 0, 2, tasks_there[:1])
     assert machine.identity == "slot 0@2"
     machine.handle(SubtasksRedeployed(tasks=tuple(tasks_there[1:])), 0)

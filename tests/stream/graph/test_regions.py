@@ -35,8 +35,12 @@ def keyed(env: StreamEnvironment, name: str) -> None:
     totals.sink_to(CollectSink(name), uid=f"{name}-out")
 
 
+def regions_of(graph: ExecutionGraph) -> Regions:
+    return Regions(graph.job_graph, graph.parallelism)
+
+
 def tasks_of(graph: ExecutionGraph) -> list[set[str]]:
-    return [set(region.tasks) for region in Regions(graph)]
+    return [set(region.tasks) for region in regions_of(graph)]
 
 
 def test_an_exchange_by_key_connects_all_subtasks() -> None:
@@ -50,7 +54,7 @@ def test_unconnected_pipelines_are_regions_of_their_own() -> None:
     env = environment()
     keyed(env, "orders")
     keyed(env, "clicks")
-    regions = Regions(env.execution_graph())
+    regions = regions_of(env.execution_graph())
     assert [region.number for region in regions] == [1, 2]
     assert [{task.split("-")[0].split("/")[0] for task in region.tasks} for region in regions] == [
         {"orders"},
@@ -81,17 +85,7 @@ def test_streams_that_meet_are_one_region() -> None:
     env = environment(1)
     one, other = read(env, "one"), read(env, "other")
     one.union(other).sink_to(CollectSink("both"), uid="both")
-    assert len(Regions(env.execution_graph())) == 1
-
-
-def test_a_slot_touches_the_regions_that_have_a_task_in_it() -> None:
-    env = environment(2)
-    read(env, "clicks").sink_to(CollectSink("clicks"), uid="out")
-    keyed(env, "orders")
-    regions = Regions(env.execution_graph({"orders": 1, "orders-totals": 1, "orders-out": 1}))
-    assert [region.number for region in regions.with_slot(0)] == [1, 3]
-    assert [region.number for region in regions.with_slot(1)] == [2]
-    assert regions.with_slot(2) == []
+    assert len(regions_of(env.execution_graph())) == 1
 
 
 def neighbours(graph: ExecutionGraph) -> Iterable[tuple[str, str]]:
@@ -117,11 +111,11 @@ def test_regions_are_the_components_that_the_channels_connect(widths: list[int],
         joined = found[one] | found[other]
         for task in joined:
             found[task] = joined
-    assert {frozenset(region.tasks) for region in Regions(graph)} == set(map(frozenset, found.values()))
+    assert set(map(frozenset, tasks_of(graph))) == set(map(frozenset, found.values()))
 
 
 def test_a_region_names_its_first_tasks() -> None:
     env = environment(3)
     keyed(env, "orders")
-    (region,) = Regions(env.execution_graph())
+    (region,) = regions_of(env.execution_graph())
     assert str(region) == "region 1 (orders/0, orders/1, orders/2, orders-totals/0 and 5 more)"

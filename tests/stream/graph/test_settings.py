@@ -108,7 +108,8 @@ def test_every_setting_has_a_rule_that_takes_its_default_and_refuses_nonsense(ki
         "restart",
         "restart_is_default",
         "rescaling",
-    }  # settings of their own, and who chose the restart
+        "slot_sharing",
+    }  # settings of their own, who chose the restart, and what the host decides
     settings = {field.name for field in fields(kind)} - told
     assert settings == rules_of(kind).keys()
     for name in settings:

@@ -588,7 +588,7 @@ class LoseSlot(WorkerFault):
     def happen(self, world: World) -> None:
         """Remove the slot before the worker, so that the JobMaster learns of the slot first."""
         known = world.master.rescaling.slots
-        slots = max(world.master.graph.parallelism.values()) if known is None else known
+        slots = len(world.master.graph.slots) if known is None else known
         world.deliver(world.master, SlotsChanged(slots=slots - 1))
         world.end_worker(self.worker, "its slot was lost in the lab")
 

@@ -64,9 +64,10 @@ from kit.machines.channel.channel_state.slot_channel_state import SlotChannelSta
 from kit.machines.task.unknown_task import answer_for_unknown_task
 from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
 from kit.stream.graph.job_graph import JobGraph
-from kit.stream.graph.regions import as_a_whole
+from kit.stream.graph.slot_sharing import as_a_whole, in_gangs
 from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.operators.spec import shorten
+from kit.stream.settings.setting_rules import SlotSharing
 
 NEVER = 1 << 62
 
@@ -254,17 +255,20 @@ class FollowingWorld(World):
         """Find the end of all tasks of the regions that restart together."""
         for number, (_, work) in self.agenda.work.items():
             if work.cause == event.cause and isinstance(work.word, StopTasks):
-                return partial(self._take_end_of_tasks, number)
+                return partial(self._take_end_of_tasks, number, tuple(event.facts.get("slots", ())))
         return None
 
-    def _take_end_of_tasks(self, number: int) -> Envelope:
+    def _take_end_of_tasks(self, number: int, slots: tuple[int, ...]) -> Envelope:
         _, (command, cause) = self.agenda.take_io(number)
         ended = [name for name in command.tasks if name in self.tasks]
         self._in_hand = {each: held for each, held in self._in_hand.items() if held.machine not in ended}
         for channel in [each for each in self._credits if self.graph.channels[each].source_task in ended]:
             del self._credits[channel]
         self.forget_tasks(ended)
-        return Envelope(TasksStopped(epoch=command.epoch, restart=command.restart, tasks=command.tasks), cause)
+        for slot in slots:
+            self.forget_worker(slot)
+        stopped = TasksStopped(epoch=command.epoch, restart=command.restart, tasks=command.tasks, slots=slots)
+        return Envelope(stopped, cause)
 
     def _find_redeployment(self, event: Handled) -> Take | None:
         return partial(Envelope, SubtasksRedeployed(tasks=tuple(event.facts["tasks"])), event.cause)
@@ -348,7 +352,7 @@ class FollowingWorld(World):
 
     def _hand_over_later(self, machine: Machine, message: SlotMessage, cause: str) -> None:
         to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
-        slot = slot_name(self.tasks[message.task].subtask)
+        slot = slot_name(self.graph.slots.of(message.task))
         self._in_hand[cause] = _InHand(slot if to_slot else message.task, message)
 
     def redeploy_in_slot(self, slot: SlotChannelState, tasks: tuple[str, ...], cause: str) -> None:
@@ -468,7 +472,10 @@ def world_of_recording(
     if schedule.host != "lab":
         _check_sources(job)
     disk = snapshot_on_disk(str(start.restore_path)) if before is None and start.restore_path is not None else None
-    job = for_the_lab(job) if schedule.host == "lab" else as_a_whole(job)
+    if schedule.host == "lab":
+        job = for_the_lab(job)
+    else:
+        job = in_gangs(job) if schedule.slot_sharing == SlotSharing.REGION.value else as_a_whole(job)
     job = replace(job, job_id=schedule.job_id or job.job_id)
     return FollowingWorld(job, open_edge(job, start, hooks, disk or before, schedule.checkpoints), recording)
 

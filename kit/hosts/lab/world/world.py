@@ -277,7 +277,7 @@ class World:
         task = self.tasks.get(message.task)
         to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
         if task is not None:  # the slot may answer a task that was stopped with its region
-            self.deliver(self.slots[slot_name(task.subtask)] if to_slot else task, message, cause)
+            self.deliver(self.slots[slot_name(self.graph.slots.of(task.name))] if to_slot else task, message, cause)
 
     def _schedule(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
         self.agenda.schedule(machine.name, Envelope(self.on_the_lab_s_clock(machine, command), cause))
@@ -297,9 +297,9 @@ class World:
         self.graphs.append(self.graph)
         self.trace.stages.append(epoch_shape(self.graph, command.epoch))
         if self.job.settings.checkpoint.unaligned:
-            slots = range(max(command.parallelism.values()))
             self.slots = {
-                slot_name(slot): SlotChannelState.of(self.graph, slot, attempts.of(slot_name(slot))) for slot in slots
+                slot_name(slot): SlotChannelState.of(self.graph, slot, attempts.of(slot_name(slot)))
+                for slot in range(len(self.graph.slots))
             }
 
     def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
@@ -313,11 +313,12 @@ class World:
         made = {name: StreamTask(self.graph, name, command.attempts[name]) for name in tasks}
         running = self.tasks | made
         self.tasks = {task.task: running[task.task] for task in self.graph.tasks if task.task in running}
-        self.agenda.hold([name for name, task in made.items() if task.subtask in self.frozen])
+        slot_of = self.graph.slots.of
+        self.agenda.hold([name for name in made if slot_of(name) in self.frozen])
         if not self.job.settings.checkpoint.unaligned:
             return
-        for slot in sorted({task.subtask for task in made.values()}):
-            own, name = tuple(each for each, task in made.items() if task.subtask == slot), slot_name(slot)
+        for slot in sorted(self.graph.slots.of_all(made)):
+            own, name = tuple(each for each in made if slot_of(each) == slot), slot_name(slot)
             if name in command.attempts:
                 self.slots[name] = SlotChannelState.of(self.graph, slot, command.attempts[name], own)
             else:
@@ -428,7 +429,7 @@ class World:
     @property
     def workers(self) -> list[int]:
         """Return the workers that run now."""
-        return sorted({task.subtask for task in self.tasks.values()})
+        return sorted(self.graph.slots.of_all(self.tasks))
 
     @property
     def machine_names(self) -> list[str]:
@@ -466,7 +467,7 @@ class World:
 
     def machines_of(self, worker: int) -> list[str]:
         """Return the tasks of a worker, and its slot."""
-        tasks = [name for name, task in self.tasks.items() if task.subtask == worker]
+        tasks = [name for name in self.tasks if self.graph.slots.of(name) == worker]
         return tasks + [name for name in (slot_name(worker),) if name in self.slots]
 
     def freeze(self, worker: int) -> None:
@@ -489,7 +490,7 @@ class World:
 
     def give_credit(self, sender: StreamTask, credit: CreditReceived, cause: str) -> None:
         """Give a sender a credit; a frozen sender receives it when it thaws."""
-        if sender.subtask in self.frozen:
+        if self.frozen and self.graph.slots.of(sender.name) in self.frozen:
             self._held_credits.append((sender.name, credit, cause))
         else:
             self.deliver(sender, credit, cause)

@@ -16,7 +16,7 @@ import logging
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, ClassVar, assert_never
 
@@ -27,10 +27,12 @@ from kit.core.protocol.commands import (
     JobStatusChanged,
     ScheduleTimer,
     StartEpoch,
+    StartTasks,
     StopEpoch,
+    StopTasks,
 )
 from kit.core.protocol.duties import Command, Duty, by_command, refused
-from kit.core.protocol.events import ClusterStopped, EpochEnded, StartJob, TimerFired
+from kit.core.protocol.events import ClusterStopped, EpochEnded, StartJob, TasksStopped, TimerFired
 from kit.core.protocol.notes import AllTasksRunning, CheckpointCompleted, Note
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, ProtocolMessage
@@ -41,10 +43,10 @@ from kit.files.master_hooks import MasterHook, MasterHooks
 from kit.files.storage import CheckpointLocation
 from kit.files.stores.opening import open_store
 from kit.hosts.spark.driver.background import Background, HostClock
+from kit.hosts.spark.driver.deployment import GangEnded, Launch
 from kit.hosts.spark.driver.driver_inbox import Answered, Asked, CleanedUp, Failed, Look
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.driver.driver_timers import DriverTimers
-from kit.hosts.spark.driver.epoch import GangEnded, Launch
 from kit.hosts.spark.driver.leaders import driver_ended, driver_started, may_be_alive, this_driver
 from kit.hosts.spark.driver.slot_watch import SlotWatch
 from kit.hosts.spark.driver.slots import Slots
@@ -58,7 +60,6 @@ from kit.machines.job.errors import JobEndedError, JobFailedError
 from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus
 from kit.stream.graph.job_graph import JobGraph
-from kit.stream.graph.regions import as_a_whole
 
 if TYPE_CHECKING:
     from kit.hosts.spark.frames.staging import Staging
@@ -89,7 +90,7 @@ class JobDriver:
         self.lock = threading.Lock()
         """The lock held while the machine and the trace change; readers of them must take it."""
         master_hooks = MasterHooks(hooks)
-        self.master = JobMaster(as_a_whole(job), tuple(master_hooks))
+        self.master = JobMaster(job, tuple(master_hooks))
         self._log = JobLog(self.master)
         self.trace = Trace()
         self.now = HostClock()
@@ -127,7 +128,7 @@ class JobDriver:
         self._thread = threading.Thread(target=self._run, name=f"kit-driver-{job.name}", daemon=True)
 
     def __repr__(self) -> str:
-        return f"JobDriver({self.job.name}, {self.master.status.name}, {self.slots.epoch or 'no epoch'})"
+        return f"JobDriver({self.job.name}, {self.master.status.name}, {self.slots})"
 
     @property
     def status(self) -> JobStatus:
@@ -145,7 +146,7 @@ class JobDriver:
         self._events = None
         if self._recording:
             self._events = EventFile(self._recording, DRIVER)
-            self._events.begin(self.job.job_id, self._checkpoints)
+            self._events.begin(self.job.job_id, self._checkpoints, self.job.settings.slot_sharing)
         self.slots.open()
         self._background = Background("kit-files-driver", self.inbox.put, Failed)
         self._cleaner = Background("kit-cleaner-driver", self.inbox.put, Failed)
@@ -300,7 +301,7 @@ class JobDriver:
         """Inform the JobMaster if the slots have changed, and check again later."""
         if self.cluster_stopped():
             return
-        news = self.slot_watch.news(self.master.rescaling.least, deployed=self.slots.epoch is not None)
+        news = self.slot_watch.news(self.master.rescaling.least, deployed=self.slots.is_deployed)
         if news is not None:
             self.handle(news)
         self._look_again()
@@ -314,7 +315,7 @@ class JobDriver:
         return self._is_stopped
 
     def _look_again(self) -> None:
-        again_ms = self.slot_watch.again_ms(deployed=self.slots.epoch is not None)
+        again_ms = self.slot_watch.again_ms(deployed=self.slots.is_deployed)
         if again_ms is not None:
             self.timers.after(_SLOTS_TIMER, again_ms, self._look_for_slots)
 
@@ -392,11 +393,27 @@ class JobDriver:
         )
 
     def slots_connected(self) -> None:
-        """React when all slots of the epoch are connected with each other."""
+        """React when the slots of each gang are connected with each other."""
         self._look_again()
 
     def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
         self.slots.stop(command, cause)
+
+    def _start_tasks(self, command: StartTasks, cause: str) -> None:
+        self.slot_watch.deployed()
+        self.slots.start_tasks(command)
+
+    def _stop_tasks(self, command: StopTasks, cause: str) -> None:
+        self.slots.stop_tasks(command, cause)
+
+    def tasks_over(self, stop: Envelope, slots: Collection[int]) -> None:
+        """React when nothing of these slots runs any more, as `stop` requested."""
+        self._look_for_slots()  # by now Spark knows which slots were lost
+        command = stop.word
+        stopped = TasksStopped(
+            epoch=command.epoch, restart=command.restart, tasks=command.tasks, slots=tuple(sorted(slots))
+        )
+        self.handle(stopped, stop.cause)
 
     def epoch_over(self, stop: Envelope) -> None:
         """React when nothing of the epoch runs any more, as `stop` requested."""
@@ -452,6 +469,8 @@ class JobDriver:
         Duty.CLEAN_UP: _clean_up,
         Duty.START_EPOCH: _start_epoch,
         Duty.STOP_EPOCH: _stop_epoch,
+        Duty.START_TASKS: _start_tasks,
+        Duty.STOP_TASKS: _stop_tasks,
         Duty.ANSWER_USER: _answer,
         Duty.SHOW_STATUS: _status_changed,
     }

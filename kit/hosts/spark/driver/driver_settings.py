@@ -40,13 +40,13 @@ class DriverSettings:
     given the one from which the slot reaches the driver.
     """
     start_timeout_s: float = 60.0
-    """The time in which all slots of an epoch must connect, and before the first in which executors must start."""
+    """The time in which all slots of a gang must connect, and before the first in which executors must start."""
     leave_ms: int = 300
     """The time after which slots that were told to leave are cancelled through Spark."""
     kill_ms: int = 3_000
     """The time after which slots that were told to leave are killed, if they run on this machine."""
     abandon_ms: int = 15_000
-    """The time after which slots that were told to leave are abandoned, fenced by the epoch."""
+    """The time after which slots that were told to leave are abandoned; the fence keeps them out."""
     leader_check_ms: int = 2_000
     """The interval at which a driver with a durable store checks whether another driver has taken over its job."""
     trace_records: int = 1_000_000
@@ -74,6 +74,6 @@ class DriverSettings:
             )
 
     def control_server(self, secret: bytes, inbox: queue.SimpleQueue[Any]) -> ControlServer:
-        """Open the server that slots dial, in epoch 1."""
+        """Open the server that slots dial."""
         host, port, advertised = self.host, self.port, self.advertised_host
-        return ControlServer(secret, 1, inbox, host=host, port=port, advertised_host=advertised, settings=self.wire)
+        return ControlServer(secret, inbox, host=host, port=port, advertised_host=advertised, settings=self.wire)

@@ -31,19 +31,19 @@ _DRIVER = "driver"
 """The executor id of a `local` master, whose executor is the driver itself."""
 
 
-def replace_silent(spark: SparkSession, group: str, slots: Collection[int]) -> list[str]:
-    """Replace the executors that still run tasks of these slots, although the group's Spark job is over.
+def replace_silent(spark: SparkSession, group: str, places: Collection[int]) -> list[str]:
+    """Replace the executors that still run these tasks of the stage, although the group's Spark job is over.
 
     Waits up to `GRACE_S`. Returns the executors' ids.
     """
     try:
-        tasks = executors_of_tasks(spark, group, slots)
+        tasks = executors_of_tasks(spark, group, places)
         end_s = time.monotonic() + GRACE_S
         while running_tasks(spark, tasks) and time.monotonic() < end_s:
             time.sleep(ASK_EVERY_S)
         silent = sorted(set(running_tasks(spark, tasks).values()) - {_DRIVER})
     except Exception:  # the session was stopped, or another Spark version lacks these internals
-        logger.debug("silent slots %s of %s", slots, group, exc_info=True)
+        logger.debug("silent tasks %s of %s", places, group, exc_info=True)
         return []
     for executor in silent:
         logger.warning("executor %s does not answer: Spark is told to replace it", executor)

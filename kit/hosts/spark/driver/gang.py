@@ -37,7 +37,7 @@ LAST_CANCEL_S = 10.0
 _OBJECTS_BETWEEN_COLLECTIONS = 500_000
 PROFILE_VARIABLE = "KIT_PROFILE"
 """The variable with the directory to which each slot writes a profile of the thread that runs its tasks,
-`slot-<n>-<epoch>.prof`.
+`slot-<n>-<deployment>.prof`.
 """
 
 
@@ -48,15 +48,15 @@ class SparkGang:
         self._spark = spark
         self._ticket = ticket
         self._ended = ended
-        self.group = f"kit-{ticket.job.job_id}-{ticket.epoch}-{id(self):x}"
+        self.group = f"kit-{ticket.job.job_id}-{ticket.deployment}-{id(self):x}"
         self._over = threading.Event()
         self._error = ""
         self._lock = threading.Lock()
         self._silent: set[int] = set()
-        """Slots for which it is not yet known whether their executors can be used again."""
+        """The Spark tasks of slots for which it is not yet known whether their executors can be used again."""
         self._settled = False
         self._canceller: threading.Thread | None = None
-        InheritableThread(target=self._submit, name=f"kit-spark-{ticket.epoch}", daemon=True).start()
+        InheritableThread(target=self._submit, name=f"kit-spark-{ticket.deployment}", daemon=True).start()
 
     def cancel(self) -> None:
         """Have Spark end the job; its workers detect that by themselves."""
@@ -72,7 +72,7 @@ class SparkGang:
         `ended` is called once that is decided, even if it was called before.
         """
         with self._lock:
-            self._silent.add(slot)
+            self._silent.add(self._ticket.slots.index(slot))
             again, self._settled = self._settled, False
         if again:
             threading.Thread(target=self._settle, name="kit-silent", daemon=True).start()
@@ -84,15 +84,15 @@ class SparkGang:
         """Report that the gang is over, once no decision is pending."""
         while True:
             with self._lock:
-                slots, self._silent = self._silent, set()
-                self._settled = not slots
+                silent, self._silent = self._silent, set()
+                self._settled = not silent
                 canceller = self._canceller
-            if not slots:
+            if not silent:
                 if canceller is not None:
                     canceller.join(LAST_CANCEL_S)
                 self._ended(self._error)
                 return
-            replace_silent(self._spark, self.group, slots)
+            replace_silent(self._spark, self.group, silent)
 
     def _cancel(self) -> None:
         with contextlib.suppress(Exception):  # the session was stopped: the job is over anyway
@@ -103,13 +103,14 @@ class SparkGang:
     def _submit(self) -> None:
         ticket = self._ticket
         try:
-            self._error = missing_slots(self._spark, ticket.slots)
+            self._error = missing_slots(self._spark, ticket.slots_at_once)
             if self._error:
                 return
             context = self._spark.sparkContext
-            context.setJobGroup(self.group, f"{ticket.job.name}, epoch {ticket.epoch}", interruptOnCancel=False)
+            description = f"{ticket.job.name}, epoch {ticket.epoch}{_of_all(ticket)}"
+            context.setJobGroup(self.group, description, interruptOnCancel=False)
             context.setLocalProperty(PROPERTY, ticket.credentials.to_property())
-            tasks = context.parallelize(range(ticket.slots), ticket.slots).barrier()
+            tasks = context.parallelize(ticket.slots, len(ticket.slots)).barrier()
             tasks.mapPartitions(_SlotTask(ticket)).collect()
         except Exception as failure:
             self._error = explain(failure)
@@ -121,8 +122,15 @@ class SparkGang:
         return f"SparkGang({self._ticket!r}, {'over' if self._over.is_set() else 'running'})"
 
 
+def _of_all(ticket: SlotTicket) -> str:
+    """Return which of the job's slots the gang has, for Spark's page; "" if it has all of them."""
+    if len(ticket.slots) == ticket.slots_at_once:
+        return ""
+    return f", slot {', '.join(map(str, ticket.slots))}"
+
+
 class _SlotTask:
-    """The function of each Spark task of the stage: it runs the slot whose number is the partition's."""
+    """The function of each Spark task of the stage: task i runs the slot that the ticket names at place i."""
 
     def __init__(self, ticket: SlotTicket) -> None:
         self._ticket = ticket.without_credentials()
@@ -134,8 +142,8 @@ class _SlotTask:
         assert context is not None
         inbox = LastWord(GRACE_S)
         ticket = self._ticket.with_credentials(Credentials.from_property(context.getLocalProperty(PROPERTY)))
-        slot = Slot(ticket, context.partitionId(), inbox)
-        with _rare_collections(), _profiled(slot.number, ticket.epoch):
+        slot = Slot(ticket, ticket.slots[context.partitionId()], inbox)
+        with _rare_collections(), _profiled(slot.number, ticket.deployment):
             slot.run()
         inbox.left()
         return iter(())
@@ -157,7 +165,7 @@ def _rare_collections() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _profiled(slot: int, epoch: int) -> Iterator[None]:
+def _profiled(slot: int, deployment: int) -> Iterator[None]:
     directory = os.environ.get(PROFILE_VARIABLE)
     if directory is None:
         yield
@@ -165,7 +173,7 @@ def _profiled(slot: int, epoch: int) -> Iterator[None]:
     profile = cProfile.Profile()
     with profile:
         yield
-    profile.dump_stats(f"{directory}/slot-{slot}-{epoch}.prof")
+    profile.dump_stats(f"{directory}/slot-{slot}-{deployment}.prof")
 
 
 def missing_slots(spark: SparkSession, wanted: int, beside: int = 0) -> str:

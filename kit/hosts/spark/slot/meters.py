@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,6 +146,11 @@ class MeterReadings:
     def take(self, slot: int, meters: dict[str, dict[str, Any]]) -> None:
         """Add a reading of a slot's meters."""
         self._slots.setdefault(slot, deque(maxlen=READINGS)).append((time.monotonic(), meters))
+
+    def forget(self, slots: Iterable[int]) -> None:
+        """Remove the readings of slots whose tasks start anew, and count from 0."""
+        for slot in slots:
+            self._slots.pop(slot, None)
 
     @property
     def late_rows(self) -> dict[str, dict[str, int]]:

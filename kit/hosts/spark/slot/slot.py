@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.words import Envelope, ProtocolError
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
@@ -38,8 +39,10 @@ from kit.hosts.spark.wire.credentials import Credentials
 from kit.hosts.spark.wire.endpoint import EVERY_ADDRESS, WireSettings, address_towards
 from kit.hosts.spark.wire.stream import Endpoint
 from kit.hosts.spark.wire.wire import ControlMessage
+from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.graph.slot_sharing import TaskSlots
 
 CONNECTED = "connected"
 DELIVER = "deliver"
@@ -60,6 +63,12 @@ class SlotTicket:
 
     job: JobGraph
     epoch: int
+    deployment: int
+    slots: tuple[int, ...]
+    """The slots of the gang that is started."""
+    slots_at_once: int
+    """The number of slots of all gangs of the epoch."""
+    attempts: Attempts
     parallelism: Mapping[str, int]
     max_parallelism: Mapping[str, int]
     driver: Endpoint
@@ -76,11 +85,6 @@ class SlotTicket:
     """The directory in which a recorded run writes the events of its machines."""
 
     @property
-    def slots(self) -> int:
-        """The number of slots of the epoch: the number of subtasks of its widest vertex."""
-        return max(self.parallelism.values())
-
-    @property
     def credentials(self) -> Credentials:
         """The parts of the ticket that prove that a process belongs to the job."""
         return Credentials(self.secret, self.wire.tls)
@@ -94,7 +98,7 @@ class SlotTicket:
         return replace(self, secret=credentials.secret, wire=replace(self.wire, tls=credentials.tls))
 
     def __repr__(self) -> str:
-        return f"SlotTicket({self.job.name}, epoch {self.epoch}, {self.slots} slots, {self.driver})"
+        return f"SlotTicket({self.job.name}, epoch {self.epoch}, {len(self.slots)} slots, {self.driver})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class _BackgroundFailed:
 
 
 class Slot:
-    """Slot `number` of the epoch in `ticket`. All items arrive in `inbox` (a queue with `put` and `get`)."""
+    """Slot `number` of the deployment in `ticket`. All items arrive in `inbox` (a queue with `put` and `get`)."""
 
     def __init__(self, ticket: SlotTicket, number: int, inbox: queue.SimpleQueue[Any] | None = None) -> None:
         self.number = number
@@ -144,7 +148,7 @@ class Slot:
             host = ticket.host or own
             self._plane = DataPlane(
                 self.number,
-                ticket.epoch,
+                ticket.deployment,
                 ticket.secret,
                 self._inbox,
                 host=host,
@@ -157,7 +161,7 @@ class Slot:
                 ticket.driver,
                 ticket.secret,
                 self.number,
-                ticket.epoch,
+                ticket.deployment,
                 self._inbox,
                 data_endpoints=self._plane.endpoints,
                 settings=ticket.wire,
@@ -180,7 +184,8 @@ class Slot:
         if self._recording is not None:
             self._recording.close()
         if self._job_is_over or self._is_alone:
-            self._files.forget_local_state(None if self._job_is_over else self.number)
+            slots = TaskSlots(self._ticket.job, self._ticket.parallelism)
+            self._files.forget_local_state(None if self._job_is_over else slots.subtask_of(self.number))
 
     def _loop(self) -> None:
         inbox, working = self._inbox, self._wait_for_the_others()
@@ -245,12 +250,14 @@ class Slot:
         ticket = self._ticket
         graph = ExecutionGraph(ticket.job, ticket.parallelism, ticket.max_parallelism)
         if ticket.recording:
-            self._recording = EventFile(ticket.recording, slot_process(ticket.epoch, self.number))
+            self._recording = EventFile(
+                ticket.recording, slot_process(ticket.epoch, self.number, ticket.attempts.of(slot_name(self.number)))
+            )
         said: list[Envelope] = []
         self._host = host = TaskHost(
             graph,
             self.number,
-            ticket.epoch,
+            ticket.attempts,
             self._files,
             self._plane,
             said.append,

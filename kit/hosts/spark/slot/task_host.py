@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.commands import (
     AwaitRows,
     CancelTimer,
@@ -64,7 +65,7 @@ from kit.hosts.spark.slot.meters import Meters
 from kit.hosts.spark.slot.turn_rows import TurnRows
 from kit.hosts.spark.wire.channels import Route
 from kit.hosts.spark.wire.codec import encode_element
-from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState, slot_name
 from kit.machines.task.stream_task import StreamTask
 from kit.machines.task.unknown_task import answer_for_unknown_task
 from kit.stream.graph.execution_graph import ExecutionGraph
@@ -102,7 +103,7 @@ class Work:
 
 
 class TaskHost:
-    """The tasks with subtask index `slot` of one epoch.
+    """The tasks in slot `slot`, in their present `attempts`.
 
     `say` receives messages for the JobMaster; `records` collects the trace's records until the slot sends them. Without
     `create_fetcher`, all reads run directly. `stopwatch_s` measures what rows cost, in seconds.
@@ -115,7 +116,7 @@ class TaskHost:
         self,
         graph: ExecutionGraph,
         slot: int,
-        epoch: int,
+        attempts: Attempts,
         files: TaskFiles,
         wires: Wires,
         say: Callable[[Envelope], None],
@@ -127,15 +128,16 @@ class TaskHost:
     ) -> None:
         self.records: list[TraceRecord] = []
         self.rows_read = 0
-        """The rows that the slot's sources have read in this epoch."""
-        mine = graph.tasks_with_index(slot)
-        self.tasks = {vertex.task: StreamTask(graph, vertex.task, epoch) for vertex in mine}
+        """The rows that the slot's sources have read."""
+        mine = graph.tasks_in_slot(slot)
+        self.tasks = {vertex.task: StreamTask(graph, vertex.task, attempts.of(vertex.task)) for vertex in mine}
         self.meters = Meters(self.tasks)
         ends = [end.channels for vertex in mine for end in vertex.gates]
         ends += [end.channels for vertex in mine for end in vertex.partitions]
         numbers = {number for channels in ends for number in channels}
         channels = [graph.channel(number) for number in sorted(numbers)]
-        self.routes = [Route(c.number, _slot_of(c.source_task), _slot_of(c.target_task)) for c in channels]
+        slot_of = graph.slots.of
+        self.routes = [Route(c.number, slot_of(c.source_task), slot_of(c.target_task)) for c in channels]
         """The routes of the channels that begin or end here."""
         self._receivers = {c.number: self.tasks[c.target_task] for c in channels if c.target_task in self.tasks}
         self._senders = {c.number: self.tasks[c.source_task] for c in channels if c.source_task in self.tasks}
@@ -144,7 +146,6 @@ class TaskHost:
         self._rows = {name: TurnRows(graph.job_graph.settings.turn_ms) for name in self.tasks}
         """What each task may take in its next turn."""
         self._slot = slot
-        self._epoch = epoch
         self._job_id = graph.job_graph.job_id
         self._files = files
         self._wires = wires
@@ -160,7 +161,7 @@ class TaskHost:
         self._timers: dict[tuple[str, str], tuple[ScheduleTimer, str]] = {}
         self._work: list[Work] = []
         """The work that the background thread has received and not answered."""
-        self._channel_state = SlotChannelState.of(graph, slot, epoch)
+        self._channel_state = SlotChannelState.of(graph, slot, attempts.of(slot_name(slot)))
         self.next_timer_ms: int | None = None
         self._handled_in_s = 0.0
 
@@ -175,7 +176,7 @@ class TaskHost:
         answer = answer_for_unknown_task(message, task, self._job_id)
         if answer is not None:
             self._say(Envelope(answer, cause))
-        elif task is not None and message.attempt == self._epoch:
+        elif task is not None and message.attempt == task.attempt:
             self._ready.append((task, message, cause))
 
     def element(self, channel: int, element: Element, cause: str = "") -> None:
@@ -400,10 +401,6 @@ class TaskHost:
     def states(self) -> dict[str, ExecutionState]:
         """Return the execution state of each task."""
         return {name: task.state for name, task in self.tasks.items()}
-
-
-def _slot_of(task: str) -> int:
-    return int(task.rpartition("/")[2])
 
 
 _CARRY_OUT = by_command(TaskHost.DUTIES, COMMANDS)

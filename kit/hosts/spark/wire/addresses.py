@@ -1,4 +1,4 @@
-"""The addresses at which the slots of an epoch reach each other.
+"""The addresses at which the slots of a deployment reach each other.
 
 Of two slots that share a channel, the lower dials the higher (`kit.hosts.spark.wire.channels`). So a slot receives only
 the addresses of the higher slots with which it shares a channel. Slots with the same peers receive the same message,
@@ -11,6 +11,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
+from kit.core.protocol.tasks import task_name
 from kit.hosts.spark.wire.stream import Endpoint
 from kit.hosts.spark.wire.wire import ControlMessage
 from kit.stream.graph.execution_graph import ExecutionGraph
@@ -21,12 +22,13 @@ Addresses = Mapping[int, Sequence[Endpoint]]
 
 def addresses_by_receiver(graph: ExecutionGraph, endpoints: Addresses) -> Iterator[tuple[list[int], Addresses]]:
     """Yield groups of slots with the addresses that they receive; each slot is in one group."""
-    alike: dict[tuple[range, ...], list[int]] = {}
+    alike: dict[frozenset[tuple[str, range]], list[int]] = {}
     for slot in sorted(endpoints):
-        alike.setdefault(graph.opposite(slot), []).append(slot)
+        opposite = frozenset(each for task in graph.slots.tasks_in(slot) for each in graph.opposite(task))
+        alike.setdefault(opposite, []).append(slot)
     for opposite, slots in alike.items():
-        dialled = sorted({slot for each in opposite for slot in each if slot > slots[0]})
-        yield slots, {slot: endpoints[slot] for slot in dialled}
+        peers = graph.slots.of_all(task_name(vertex, subtask) for vertex, each in opposite for subtask in each)
+        yield slots, {slot: endpoints[slot] for slot in sorted(peers) if slot > slots[0]}
 
 
 def connect_message(addresses: Addresses) -> ControlMessage:

@@ -2,8 +2,8 @@
 
 Theory of operation. Four messages of fixed size, after which both ends know that the other holds the secret:
 
-    dials -> listens   hello:     purpose, slot, epoch, nonce
-    listens -> dials   challenge: purpose, slot, epoch, nonce; HMAC("listens", hello, challenge)
+    dials -> listens   hello:     purpose, slot, deployment, nonce
+    listens -> dials   challenge: purpose, slot, deployment, nonce; HMAC("listens", hello, challenge)
     dials -> listens   proof:     HMAC("dials", hello, challenge)
     listens -> dials   verdict:   welcome, fenced, taken or unknown; HMAC("verdict", verdict, hello, challenge)
 
@@ -11,7 +11,7 @@ Every HMAC (SHA-256) covers
 
 - both nonces, so a recorded handshake cannot be replayed;
 - a role, so an endpoint's own proof cannot be reflected to it;
-- purpose, slot and epoch of both endpoints, so a proof for one connection is useless for another.
+- purpose, slot and deployment of both endpoints, so a proof for one connection is useless for another.
 
 The listener proves itself first, so the dialling end detects a wrong secret by itself and can report it. This lets a
 stranger collect HMACs of its own nonces, which is why a secret must be long and random (`new_secret`).
@@ -52,7 +52,7 @@ class CutOffError(AuthenticationError):
 
 
 class FencedError(ConnectionError):
-    """The other end holds the secret but rejects this one: of another epoch, or a slot that is taken or unknown."""
+    """The other end holds the secret but rejects this one: of another deployment, a slot that is taken or unknown."""
 
 
 class Purpose(IntEnum):
@@ -67,22 +67,25 @@ class Verdict(IntEnum):
 
     WELCOME = 0
     FENCED = 1
-    """The ends belong to different epochs."""
+    """The ends belong to different deployments."""
     TAKEN = 2
-    """Another process has joined as this slot in this epoch."""
+    """Another process has joined as this slot in this deployment."""
     UNKNOWN = 3
-    """The epoch has no slot of this number."""
+    """The deployment has no slot of this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One end of a connection: its slot number (or DRIVER) and its epoch."""
+    """One end of a connection: its slot number (or DRIVER) and the number of its deployment.
+
+    The slots that a gang starts together are a deployment, and no two have the same number.
+    """
 
     slot: int
-    epoch: int
+    deployment: int
 
     def __str__(self) -> str:
-        return f"{'driver' if self.slot == DRIVER else f'slot {self.slot}'} (epoch {self.epoch})"
+        return f"{'driver' if self.slot == DRIVER else f'slot {self.slot}'} (deployment {self.deployment})"
 
 
 def new_secret() -> bytes:
@@ -103,9 +106,9 @@ def authenticate(
     """Perform the dialling end's half of the handshake; return the listening party.
 
     Raises AuthenticationError if the listener has another secret, or is not the slot that was dialled; FencedError if
-    it is of another epoch, or the slot is taken or unknown; TimeoutError if no answer arrives before `deadline`.
+    it is of another deployment, or the slot is taken or unknown; TimeoutError if no answer arrives before `deadline`.
     """
-    hello = _PARTY.pack(_MAGIC, _VERSION, purpose, me.slot, me.epoch, secrets.token_bytes(_NONCE_BYTES))
+    hello = _PARTY.pack(_MAGIC, _VERSION, purpose, me.slot, me.deployment, secrets.token_bytes(_NONCE_BYTES))
     try:
         stream.send_buffers([hello])
         challenge = stream.receive_exactly(_PARTY.size, deadline)
@@ -116,7 +119,9 @@ def authenticate(
             )
         listener = _parse_party(challenge, purpose)
         if listener is None or listener.slot != expected_slot:
-            raise AuthenticationError(f"{stream.endpoint} is {listener}, expected {Party(expected_slot, me.epoch)}")
+            raise AuthenticationError(
+                f"{stream.endpoint} is {listener}, expected {Party(expected_slot, me.deployment)}"
+            )
         stream.send_buffers([_tag(secret, b"dials", hello, challenge)])
         verdict, tag = _VERDICT.unpack(stream.receive_exactly(_VERDICT.size, deadline))
     except (EOFError, ConnectionResetError, BrokenPipeError) as error:
@@ -146,7 +151,7 @@ def admit(
     dialler = _parse_party(hello, purpose)
     if dialler is None:
         raise AuthenticationError(_no_hello(hello, purpose))
-    challenge = _PARTY.pack(_MAGIC, _VERSION, purpose, me.slot, me.epoch, secrets.token_bytes(_NONCE_BYTES))
+    challenge = _PARTY.pack(_MAGIC, _VERSION, purpose, me.slot, me.deployment, secrets.token_bytes(_NONCE_BYTES))
     stream.send_buffers([challenge, _tag(secret, b"listens", hello, challenge)])
     try:
         proof = stream.receive_exactly(_TAG_BYTES, deadline)
@@ -166,7 +171,7 @@ def admit(
 _REJECTED = {
     Verdict.FENCED: "comes too late or too early",
     Verdict.TAKEN: "comes twice",
-    Verdict.UNKNOWN: "is no slot of this epoch",
+    Verdict.UNKNOWN: "is no slot of this deployment",
 }
 
 
@@ -176,10 +181,10 @@ def _tag(secret: bytes, role: bytes, *messages: bytes) -> bytes:
 
 
 def _parse_party(message: bytes, expected: Purpose) -> Party | None:
-    magic, version, purpose, slot, epoch, _ = _PARTY.unpack(message)
+    magic, version, purpose, slot, deployment, _ = _PARTY.unpack(message)
     if (magic, version, purpose) != (_MAGIC, _VERSION, expected):
         return None
-    return Party(slot, epoch)
+    return Party(slot, deployment)
 
 
 def _no_hello(message: bytes, expected: Purpose) -> str:
@@ -196,4 +201,4 @@ def _refusal(endpoint: Endpoint, verdict: int, me: Party, listener: Party) -> Fe
         return FencedError(f"{endpoint} refused {me}: that slot is already connected to {listener}")
     if verdict == Verdict.UNKNOWN:
         return FencedError(f"{endpoint} refused {me}: {listener} has no slot of that number")
-    return FencedError(f"{endpoint} refused {me}: it is {listener}; leave, the job continues in another epoch")
+    return FencedError(f"{endpoint} refused {me}: it is {listener}; leave, the job continues in another deployment")

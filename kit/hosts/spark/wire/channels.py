@@ -1,4 +1,4 @@
-"""The data plane: every logical channel between the slots of an epoch, over one connection for each pair of slots.
+"""The data plane: every logical channel between the slots of a deployment, over one connection for each pair of slots.
 
 Theory of operation. The tasks (`StreamTask`, pure) own queues and credits. A task sends only with credit, and grants
 credit when it has taken a buffer. The data plane only transports elements forward and credits backward. Both use the
@@ -139,7 +139,7 @@ class _Peer:
 
 
 class DataPlane:
-    """One slot's end of all data channels in one epoch.
+    """One slot's end of all data channels in one deployment.
 
     It puts `ElementArrived`, `CreditArrived`, `PeerEnded` and `PeerLost` into `inbox`, which the slot's main loop
     reads. The hello sends `endpoints` to the driver; `connect` is called once the driver has sent those of all slots.
@@ -150,7 +150,7 @@ class DataPlane:
     def __init__(
         self,
         slot: int,
-        epoch: int,
+        deployment: int,
         secret: bytes,
         inbox: queue.SimpleQueue[Any],
         *,
@@ -165,7 +165,7 @@ class DataPlane:
         the parent of the Unix socket's private directory ("": the system's temporary directory; None: no Unix socket).
         """
         self.slot = slot
-        self.epoch = epoch
+        self.deployment = deployment
         self.inbox = inbox
         self._secret = check_secret(secret)
         self._settings = settings or WireSettings()
@@ -176,7 +176,7 @@ class DataPlane:
         self._listener = Listener(
             secret,
             Purpose.DATA,
-            lambda: Party(slot, epoch),
+            lambda: Party(slot, deployment),
             self._judge,
             self._accepted,
             host=host,
@@ -186,7 +186,7 @@ class DataPlane:
         )
 
     def __repr__(self) -> str:
-        return f"DataPlane(slot={self.slot}, epoch={self.epoch}, peers={sorted(self._peers)})"
+        return f"DataPlane(slot={self.slot}, deployment={self.deployment}, peers={sorted(self._peers)})"
 
     @property
     def endpoints(self) -> list[Endpoint]:
@@ -208,18 +208,18 @@ class DataPlane:
         mine = {route.channel: route for route in routes if self.slot in (route.producer, route.consumer)}
         self._routes, self._connected = mine, True
         wanted = {slot for route in mine.values() for slot in (route.producer, route.consumer)} - {self.slot}
-        me = Party(self.slot, self.epoch)
+        me = Party(self.slot, self.deployment)
         for slot in sorted(wanted):
             if slot > self.slot:
                 stream = dial(endpoints[slot], self._secret, Purpose.DATA, me, slot, settings=self._settings)
-                self._accepted(stream, Party(slot, self.epoch))
+                self._accepted(stream, Party(slot, self.deployment))
         with self._changed:
             if not self._changed.wait_for(lambda: wanted <= self._peers.keys(), max(0.0, deadline - time.monotonic())):
                 missing = sorted(wanted - self._peers.keys())
                 raise TimeoutError(f"slot {self.slot} waited {timeout_s} s for slots {missing} to connect")
 
     def _judge(self, party: Party) -> Verdict:
-        if party.epoch != self.epoch:
+        if party.deployment != self.deployment:
             return Verdict.FENCED
         if not 0 <= party.slot < self.slot:
             return Verdict.UNKNOWN
@@ -240,7 +240,7 @@ class DataPlane:
     def send(self, channel: int, element: Element) -> None:
         """Send an element. Raises KeyError if this slot does not send on the channel to another slot.
 
-        Elements for a lost peer are discarded: the inbox reports the loss, and the epoch is over.
+        Elements for a lost peer are discarded: the inbox reports the loss, and the deployment is over.
         """
         connection = self._peers[self._routes[channel].consumer].connection
         if isinstance(element, bytes):

@@ -5,9 +5,9 @@ Theory of operation. Slots connect to the driver, authenticate, and send a hello
 inbox as `SlotJoined`, `SlotMessage` and `SlotLeft` at the driver, as `DriverMessage` and `DriverLeft` at a slot. A
 closed socket is detected in milliseconds, a frozen process after the heartbeat timeout.
 
-Every connection belongs to an epoch. `fence(epoch)` starts another one: slots of the old epoch are asked to leave, and
-those that connect late are rejected with `FencedError`. Items carry their epoch, so late messages of an old slot can
-be recognized.
+Every connection belongs to a deployment: the slots that a gang starts together. `admit` lets those of another one join;
+`fence` asks the slots of one to leave, and rejects those that connect late with `FencedError`. Items carry their
+deployment, so late messages of an old slot can be recognized.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SlotHello:
     """A slot's description of itself when it joins."""
 
     slot: int
-    epoch: int
+    deployment: int
     pid: int
     host: str
     endpoints: list[Endpoint] = field(default_factory=list)
@@ -45,8 +45,8 @@ class SlotHello:
     def to_message(self) -> ControlMessage:
         """Return the first message of a connection."""
         endpoints = [str(endpoint) for endpoint in self.endpoints]
-        fields = {"slot": self.slot, "epoch": self.epoch, "pid": self.pid, "host": self.host, "endpoints": endpoints}
-        return ControlMessage(HELLO, fields)
+        fields = {"slot": self.slot, "deployment": self.deployment, "pid": self.pid, "host": self.host}
+        return ControlMessage(HELLO, fields | {"endpoints": endpoints})
 
     @classmethod
     def from_message(cls, message: ControlMessage) -> SlotHello:
@@ -56,14 +56,14 @@ class SlotHello:
                 kind="hello",
                 fields={
                     "slot": int(slot),
-                    "epoch": int(epoch),
+                    "deployment": int(deployment),
                     "pid": int(pid),
                     "host": str(host),
                     "endpoints": list(endpoints),
                 },
             ):
                 try:
-                    return cls(slot, epoch, pid, host, [Endpoint.parse(text) for text in endpoints])
+                    return cls(slot, deployment, pid, host, [Endpoint.parse(text) for text in endpoints])
                 except (ValueError, AttributeError) as error:
                     raise WireError(f"a hello with a bad endpoint: {error}") from None
         raise WireError(f"expected a hello, found {message!r}")
@@ -74,16 +74,16 @@ class SlotJoined:
     """A notice that a slot has dialled, authenticated and sent its hello."""
 
     slot: int
-    epoch: int
+    deployment: int
     hello: SlotHello
 
 
 @dataclass(frozen=True, slots=True)
 class SlotMessage:
-    """A message from a slot. Compare `epoch` with the current one before acting on it."""
+    """A message from a slot. Compare `deployment` with the slot's present one before acting on it."""
 
     slot: int
-    epoch: int
+    deployment: int
     message: ControlMessage
 
 
@@ -92,7 +92,7 @@ class SlotLeft:
     """A notice that a slot's connection is over: in good order if `clean`, else through a failure of the slot."""
 
     slot: int
-    epoch: int
+    deployment: int
     clean: bool
     reason: str
 
@@ -142,13 +142,13 @@ class _SlotConnection:
     def _deliver(self, frame: Frame) -> None:
         message = _unpack(frame)
         if self.hello is not None:
-            self._server.inbox.put(SlotMessage(self.party.slot, self.party.epoch, message))
+            self._server.inbox.put(SlotMessage(self.party.slot, self.party.deployment, message))
             return
         hello = SlotHello.from_message(message)
-        if Party(hello.slot, hello.epoch) != self.party:
-            raise WireError(f"a hello of {Party(hello.slot, hello.epoch)} on the connection of {self.party}")
+        if Party(hello.slot, hello.deployment) != self.party:
+            raise WireError(f"a hello of {Party(hello.slot, hello.deployment)} on the connection of {self.party}")
         self.hello = hello
-        self._server.inbox.put(SlotJoined(self.party.slot, self.party.epoch, hello))
+        self._server.inbox.put(SlotJoined(self.party.slot, self.party.deployment, hello))
 
     def _gone(self, clean: bool, reason: str) -> None:
         self._server._slot_gone(self, clean, reason)
@@ -157,24 +157,24 @@ class _SlotConnection:
 class ControlServer:
     """The driver's end. It puts `SlotJoined`, `SlotMessage` and `SlotLeft` into `inbox`; `send` never waits.
 
-    Only the slots 0 to `slots` - 1 of the current epoch may join. After `fence` none may, until `admit` says how many
-    the next epoch has. A slot has joined once its hello has arrived. One that leaves before that is not reported.
+    Only slots that `admit` has named may join, until `fence` ends their deployment. A slot has joined once its hello
+    has arrived. One that leaves before that is not reported.
     """
 
     def __init__(
         self,
         secret: bytes,
-        epoch: int,
         inbox: queue.SimpleQueue[Any],
         *,
-        slots: int = 0,
         host: str = "127.0.0.1",
         port: int = 0,
         advertised_host: str = "",
         settings: WireSettings | None = None,
     ) -> None:
-        self.epoch = epoch
-        self._slot_count = slots
+        self.newest = 0
+        """The newest deployment; their numbers ascend."""
+        self._admitted: dict[int, frozenset[int]] = {}
+        """The slots that may join, by deployment."""
         self.inbox = inbox
         self._settings = settings or WireSettings()
         self._lock = threading.Lock()
@@ -184,7 +184,7 @@ class ControlServer:
         self._listener = Listener(
             secret,
             Purpose.CONTROL,
-            lambda: Party(DRIVER, self.epoch),
+            lambda: Party(DRIVER, self.newest),
             self._judge,
             self._accepted,
             host=host,
@@ -194,7 +194,7 @@ class ControlServer:
         )
 
     def __repr__(self) -> str:
-        return f"ControlServer({self.endpoint}, epoch={self.epoch}, slots={self.slots()})"
+        return f"ControlServer({self.endpoint}, deployment={self.newest}, slots={self.slots()})"
 
     @property
     def endpoint(self) -> Endpoint:
@@ -202,17 +202,20 @@ class ControlServer:
         return self._listener.endpoints[-1]
 
     def slots(self) -> list[int]:
-        """The slots that have joined in the current epoch."""
+        """The slots that have joined, and need not leave."""
         with self._lock:
             return sorted(slot for slot, connection in self._slots.items() if connection.hello is not None)
 
-    def admit(self, slots: int) -> None:
-        """Let the slots 0 to `slots` - 1 of the current epoch join, and no others."""
+    def admit(self, deployment: int, slots: Iterable[int]) -> None:
+        """Let these slots join. Raises ValueError unless the deployment is newer than all before."""
         with self._lock:
-            self._slot_count = slots
+            if deployment <= self.newest:
+                raise ValueError(f"deployment {deployment} does not come after deployment {self.newest}")
+            self.newest = deployment
+            self._admitted[deployment] = frozenset(slots)
 
     def send(self, slot: int, message: ControlMessage) -> bool:
-        """Queue a message for a slot of the current epoch; return False if the slot is not connected (any more).
+        """Queue a message for a slot; return False if the slot is not connected (any more).
 
         Raises TypeError or ValueError if the message is not JSON.
         """
@@ -228,41 +231,39 @@ class ControlServer:
         packed = message.pack()
         return [slot for slot in (self.slots() if slots is None else slots) if self._send(slot, packed)]
 
-    def fence(self, epoch: int, *, for_good: bool = False) -> None:
-        """Begin another epoch: tell connected slots to leave, `for_good` if no epoch follows, and reject late ones.
+    def fence(self, deployment: int, *, for_good: bool = False) -> None:
+        """Tell the slots of a deployment to leave, `for_good` if no other follows, and reject late ones.
 
-        Their `SlotLeft`, with their epoch, still arrives when they have left. Raises ValueError unless `epoch` is
-        newer.
+        Their `SlotLeft`, with their deployment, still arrives when they have left.
         """
         with self._lock:
-            if epoch <= self.epoch:
-                raise ValueError(f"epoch {epoch} does not come after epoch {self.epoch}")
-            self.epoch = epoch
-            self._slot_count = 0
-            old = list(self._slots.values())
+            self._admitted.pop(deployment, None)
+            old = [slot for slot in self._slots.values() if slot.party.deployment == deployment]
             self._leaving = {slot for slot in self._leaving if not slot.connection.is_over} | set(old)
-            self._slots.clear()
+            for slot in old:
+                del self._slots[slot.party.slot]
         for slot in old:
-            self._tell_to_leave(slot, epoch, for_good)
+            self._tell_to_leave(slot, for_good)
 
     @staticmethod
-    def _tell_to_leave(slot: _SlotConnection, epoch: int, for_good: bool) -> None:
-        slot.connection.send(ControlMessage(LEAVE, {"epoch": epoch, "for_good": for_good}).pack())
+    def _tell_to_leave(slot: _SlotConnection, for_good: bool) -> None:
+        slot.connection.send(ControlMessage(LEAVE, {"for_good": for_good}).pack())
         slot.connection.end()
 
     def _judge(self, party: Party) -> Verdict:
         with self._lock:
-            if party.epoch != self.epoch:
+            slots = self._admitted.get(party.deployment)
+            if slots is None:
                 return Verdict.FENCED
-            if not 0 <= party.slot < self._slot_count:
+            if party.slot not in slots:
                 return Verdict.UNKNOWN
             return Verdict.TAKEN if party.slot in self._slots else Verdict.WELCOME
 
     def _accepted(self, stream: Stream, party: Party) -> None:
         connection = _SlotConnection(self, self._board, stream, party, self._settings)
         with self._lock:
-            # Since the verdict, the epoch may have changed, or another process may have joined as this slot.
-            welcome = party.epoch == self.epoch and party.slot not in self._slots
+            # Since the verdict, the deployment may have ended, or another process may have joined as this slot.
+            welcome = party.deployment in self._admitted and party.slot not in self._slots
             if welcome:
                 self._slots[party.slot] = connection
                 connection.connection.start()
@@ -276,7 +277,7 @@ class ControlServer:
             self._leaving.add(slot)
         slot.connection.end()
         if slot.hello is not None:
-            self.inbox.put(SlotLeft(slot.party.slot, slot.party.epoch, clean, reason))
+            self.inbox.put(SlotLeft(slot.party.slot, slot.party.deployment, clean, reason))
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Tell all slots to leave, wait up to `timeout_s` for the write, and leave no thread and no socket."""
@@ -286,7 +287,7 @@ class ControlServer:
             self._slots.clear()
             self._leaving.clear()
         for slot in slots:
-            self._tell_to_leave(slot, self.epoch, for_good=True)
+            self._tell_to_leave(slot, for_good=True)
         for slot in slots:
             slot.connection.wait_written(timeout_s)
             slot.connection.close()
@@ -303,7 +304,7 @@ class ControlClient:
     """A slot's end. It puts `DriverMessage` and `DriverLeft` into `inbox`; `send` never waits.
 
     The constructor dials, authenticates and sends the hello. Raises AuthenticationError, FencedError, ConnectionError
-    or TimeoutError, naming the endpoint. A "leave" message, or `DriverLeft`, means that this slot's epoch is over.
+    or TimeoutError, naming the endpoint. A "leave" message, or `DriverLeft`, means that this slot must end.
     """
 
     def __init__(
@@ -311,25 +312,25 @@ class ControlClient:
         endpoint: Endpoint,
         secret: bytes,
         slot: int,
-        epoch: int,
+        deployment: int,
         inbox: queue.SimpleQueue[Any],
         *,
         data_endpoints: list[Endpoint] | None = None,
         settings: WireSettings | None = None,
     ) -> None:
         self.slot = slot
-        self.epoch = epoch
+        self.deployment = deployment
         self.inbox = inbox
         self.endpoint = endpoint
         settings = settings or WireSettings()
-        stream = dial([endpoint], secret, Purpose.CONTROL, Party(slot, epoch), DRIVER, settings=settings)
+        stream = dial([endpoint], secret, Purpose.CONTROL, Party(slot, deployment), DRIVER, settings=settings)
         self._connection = Connection(stream, f"driver-{slot}", _pack, self._deliver, self._gone, settings=settings)
-        hello = SlotHello(slot, epoch, os.getpid(), socket.gethostname(), data_endpoints or [])
+        hello = SlotHello(slot, deployment, os.getpid(), socket.gethostname(), data_endpoints or [])
         self.send(hello.to_message())
         self._connection.start()
 
     def __repr__(self) -> str:
-        return f"ControlClient(slot={self.slot}, epoch={self.epoch}, {self.endpoint})"
+        return f"ControlClient(slot={self.slot}, deployment={self.deployment}, {self.endpoint})"
 
     def send(self, message: ControlMessage) -> bool:
         """Queue a message for the driver; return False if the connection is over.

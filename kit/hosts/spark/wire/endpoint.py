@@ -330,7 +330,7 @@ def _dial(
                 raise AuthenticationError(f"{endpoint}: TLS failed: {error}") from error
             undo.pop_all()
         return stream
-    raise ConnectionError(f"{me} cannot reach {Party(expected_slot, me.epoch)} ({'; '.join(failures)})")
+    raise ConnectionError(f"{me} cannot reach {Party(expected_slot, me.deployment)} ({'; '.join(failures)})")
 
 
 def address_towards(endpoint: Endpoint) -> str:

@@ -23,6 +23,7 @@ from kit.core.protocol.events import ChannelStateFileFailed, ChannelStateFileWri
 from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten, OutputDataDecided, SubmitChannelState
 from kit.core.protocol.outages import may_pass
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason, reason_of
+from kit.core.protocol.tasks import split_task_name
 from kit.core.protocol.words import Machine, handles
 from kit.machines.channel.channel_state.channel_state_checkpoint_writer import ChannelStateCheckpointWriter
 from kit.machines.channel.channel_state.channel_state_requests import (
@@ -70,10 +71,10 @@ class SlotChannelState(Machine):
         """
         settings = graph.job_graph.settings.checkpoint
         machine = cls(slot, attempt, settings.max_subtasks_per_channel_state_file)
-        for task in graph.tasks_with_index(slot):
+        for task in graph.tasks_in_slot(slot):
             machine._heads[task.task] = head = task.vertex.operators[0].operator_id
             if settings.unaligned and (tasks is None or task.task in tasks):
-                machine.register(task.task, slot, head)
+                machine.register(task.task, task.subtask_index, head)
         return machine
 
     # --- who shares files -----------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ class SlotChannelState(Machine):
             self._of_task.pop(task, None)
         self._shared = [files for files in self._shared if files.present or files.being_written]
         for task in event.tasks:
-            self.register(task, self.slot, self._heads[task])
+            self.register(task, split_task_name(task)[1], self._heads[task])
 
     @handles(SubmitChannelState)
     def _submitted(self, event: SubmitChannelState) -> None:

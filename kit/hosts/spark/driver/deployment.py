@@ -1,4 +1,9 @@
-"""One epoch as the driver sees it: its gang of slots, and which slots have joined, connected and left."""
+"""One deployment as the driver sees it: the slots that a gang starts together, which of them have joined, connected and
+left, and what runs in them.
+
+An epoch deploys each of its gangs once (`kit.stream.graph.slot_sharing`). If a region fails, the driver deploys its
+gang again, and the others stay.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.words import Envelope
 from kit.hosts.spark.driver.oom_kills import OomKills
 from kit.hosts.spark.slot.slot import SlotTicket
@@ -20,7 +26,7 @@ from kit.stream.graph.execution_graph import ExecutionGraph
 
 
 class Gang(Protocol):
-    """All slots of an epoch, started together."""
+    """Slots that are started together."""
 
     def cancel(self) -> None:
         """End all slots that still run; may be called again."""
@@ -40,37 +46,49 @@ the error ("" if there is none).
 
 @dataclass(frozen=True, slots=True)
 class GangEnded:
-    """A notice that no slot of the epoch runs any more."""
+    """A notice that no slot of the deployment runs any more."""
 
-    epoch: int
+    deployment: int
     error: str
 
 
 @dataclass(slots=True)
-class Epoch:
-    """Epoch `number` with its slots."""
+class Deployment:
+    """Deployment `number` of a job, with its slots and the attempts of the tasks in them."""
 
     number: int
-    slots: int
+    epoch: int
+    slots: tuple[int, ...]
     graph: ExecutionGraph
+    attempts: Attempts
     gang: Gang | None = None
     joined: dict[int, SlotHello] = field(default_factory=dict)
     connected: set[int] = field(default_factory=set)
-    connected_ms: int = 0
-    """The time at which the last slot connected, by the driver's clock."""
     left: set[int] = field(default_factory=set)
     waiting: dict[int, list[Envelope]] = field(default_factory=dict)
     """Messages for slots, until all slots have connected."""
-    stop: Envelope | None = None
-    lost: bool = False
+    is_stopping: bool = False
+    """True if its slots were told to leave."""
+    is_lost: bool = False
+    """True if the JobMaster knows that a slot is lost."""
     gang_ended: bool = False
     oom_kills: OomKills = field(default_factory=OomKills)
-    """The out-of-memory kills on this machine since the epoch began."""
+    """The out-of-memory kills on this machine since the deployment began."""
 
     @property
     def is_over(self) -> bool:
-        """True if nothing of the epoch runs any more."""
+        """True if nothing of the deployment runs any more."""
         return self.gang_ended and self.left >= self.joined.keys()
+
+    @property
+    def is_connected(self) -> bool:
+        """True if all slots have connected with each other."""
+        return len(self.connected) == len(self.slots)
+
+    @property
+    def missing(self) -> list[int]:
+        """The slots that have not connected."""
+        return [slot for slot in self.slots if slot not in self.connected]
 
     def take_waiting(self) -> list[tuple[int, list[Envelope]]]:
         """Return the waiting messages of each slot, and remove them."""
@@ -93,8 +111,8 @@ class Epoch:
     def end(self, slot: int, reason: str) -> None:
         """Mark a slot as lost for the given reason.
 
-        A frozen slot might wake up and write, so it is killed if possible. The epoch is not over until it is known
-        whether the slot's executor can be used again.
+        A frozen slot might wake up and write, so it is killed if possible. The deployment is not over until it is
+        known whether the slot's executor can be used again.
         """
         self.kill(slot)
         if is_silence(reason) and self.gang is not None and self.gang.give_up(slot):
@@ -113,5 +131,5 @@ class Epoch:
                 os.kill(hello.pid, signal.SIGKILL)
 
     def __repr__(self) -> str:
-        state = "over" if self.is_over else "stopping" if self.stop else f"{len(self.connected)} connected"
-        return f"Epoch({self.number}, {self.slots} slots, {state})"
+        state = "over" if self.is_over else "stopping" if self.is_stopping else f"{len(self.connected)} connected"
+        return f"Deployment({self.number}, {len(self.slots)} slots, {state})"

@@ -1,0 +1,323 @@
+"""The failover of regions on Spark: each region is a gang of its own, and the others run on."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from kit import (
+    CheckpointConfig,
+    FixedDelay,
+    GeneratorSource,
+    Lab,
+    NoRestart,
+    ParquetSink,
+    RescaleConfig,
+    StreamEnvironment,
+    count,
+    sum_,
+)
+from kit.core.trace.trace import Trace
+from kit.hosts.spark.job import SparkJob
+from kit.machines.job.errors import JobFailedError
+from tests.hosts.spark.jobs import ThreadGang, await_checkpoint, read, until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS, KEYS = 4_000, 50
+NAMES = ("steady", "shaky")
+STEADY, SHAKY = (0, 1), (2, 3)
+"""The slots of the two regions."""
+
+
+def source(rows_per_second: float | None) -> GeneratorSource:
+    return GeneratorSource(ROWS, KEYS, splits=4, batch_rows=100, rows_per_second=rows_per_second)
+
+
+def two_pipelines(
+    directory: Path,
+    *,
+    rows_per_second: float | None = 4_000,
+    function: Callable[[dict[str, int]], dict[str, int]] | None = None,
+    failover: str = "region",
+    restart: Any = None,
+    parallelism: int = 2,
+    rescaling: RescaleConfig | None = None,
+    **checkpoint: Any,
+) -> StreamEnvironment:
+    """Totals and a copy of each row, in two pipelines that nothing connects; `function` is in `shaky`."""
+    env = StreamEnvironment(
+        "two pipelines",
+        parallelism=parallelism,
+        max_parallelism=16,
+        failover=failover,
+        restart=restart or FixedDelay(1_000, 10),
+        rescaling=rescaling,
+        checkpoint=CheckpointConfig(interval_ms=50, directory=f"{directory}/checkpoints", **checkpoint),
+    )
+    for name in NAMES:
+        rows = env.from_source(source(rows_per_second), uid=name)
+        if function is not None and name == "shaky":
+            rows = rows.map(function).uid("function")
+        rows.rebalance().sink_to(ParquetSink(f"{directory}/{name}-copy"), uid=f"{name}-copy")
+        totals = rows.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid(f"{name}-totals")
+        totals.sink_to(ParquetSink(f"{directory}/{name}-totals"), uid=f"{name}-out")
+    return env
+
+
+def check_output(directory: Path) -> None:
+    """Each pipeline has published each row once, and the totals of all rows."""
+    whole = source(None)
+    batches, at = [], 0
+    while at < ROWS:
+        batches.append(whole.slice(at, ROWS - at).to_pandas())
+        at += len(batches[-1])
+    rows = pd.concat(batches)
+    expected = rows.groupby("key")["value"].agg(["sum", "size"])
+    for name in NAMES:
+        copy = read(directory / f"{name}-copy")
+        assert sorted(map(tuple, copy[["key", "value"]].to_numpy())) == sorted(
+            map(tuple, rows[["key", "value"]].to_numpy())
+        )
+        totals = read(directory / f"{name}-totals").set_index("key").sort_index()
+        assert totals[["total", "n"]].to_numpy().tolist() == expected.to_numpy().tolist()
+
+
+def attempts_of(trace: Trace, pipeline: str) -> set[int]:
+    """The attempts in which tasks of a pipeline were deployed."""
+    deployed = [record for record in trace if record.kind == "DeployTask" and record.role == "command"]
+    return {record.data["attempt"] for record in deployed if record.data["task"].startswith(pipeline)}
+
+
+def gangs_of(job: SparkJob) -> set[tuple[int, ...]]:
+    return {deployment.slots for deployment in job._driver.slots._deployments.values()}
+
+
+def job_of(env: StreamEnvironment, **options: Any) -> SparkJob:
+    return SparkJob(env, launch=ThreadGang, **options)
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("unaligned", [False, True])
+@pytest.mark.parametrize("slot", SHAKY)
+def test_a_lost_slot_restarts_its_region_and_the_other_runs_on(tmp_path: Path, unaligned: bool, slot: int) -> None:
+    with job_of(two_pipelines(tmp_path, unaligned=unaligned), record=True) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        assert gangs_of(job) == {STEADY, SHAKY}
+        before = job._driver.slots.hellos()
+        ThreadGang.of_slot[slot].kill(slot)
+        until(lambda: attempts_of(job.trace, "shaky") == {1, 2}, job)
+        until(lambda: len(job.look.workers()) == 4, job)
+        after = job._driver.slots.hellos()
+        assert job.wait() == "FINISHED"
+        assert [stage.epoch for stage in job.look.stages] == [1]
+        assert job.look.summary()["restarts"] == 1
+    assert {each for each in after if after[each] == before[each]} == set(STEADY)
+    assert attempts_of(job.trace, "steady") == {1}
+    check_output(tmp_path)
+    trace = job.trace
+    lab = Lab.follow(two_pipelines(tmp_path, unaligned=unaligned), trace)
+    assert lab.status == "FINISHED"
+    assert attempts_of(lab.trace, "shaky") == {1, 2}
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_both_regions_may_restart_one_after_the_other_and_at_once(tmp_path: Path) -> None:
+    with job_of(two_pipelines(tmp_path, rows_per_second=800)) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        ThreadGang.of_slot[3].kill(3)
+        until(lambda: attempts_of(job.trace, "shaky") == {1, 2}, job)
+        until(lambda: len(job.look.workers()) == 4, job)
+        ThreadGang.of_slot[0].kill(0)
+        until(lambda: attempts_of(job.trace, "steady") == {1, 2}, job)
+        until(lambda: len(job.look.workers()) == 4, job)
+        ThreadGang.of_slot[1].kill(1)
+        ThreadGang.of_slot[2].kill(2)
+        assert job.wait() == "FINISHED"
+    assert max(attempts_of(job.trace, "steady")) == max(attempts_of(job.trace, "shaky")) == 3
+    check_output(tmp_path)
+
+
+class FailsOnce:
+    """A function that raises when it first comes to a row, in one of the two subtasks, at its first attempt."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __call__(self, row: dict[str, int]) -> dict[str, int]:
+        if row["key"] == 7 and not self.mark.exists() and any(self.mark.parent.glob("checkpoints/*/*/_metadata")):
+            self.mark.touch()
+            raise ValueError("not this one")
+        return row
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_task_that_fails_restarts_its_region_only(tmp_path: Path) -> None:
+    with job_of(two_pipelines(tmp_path, function=FailsOnce(tmp_path / "failed"))) as job:
+        assert job.start().wait() == "FINISHED"
+    assert (tmp_path / "failed").exists()
+    assert attempts_of(job.trace, "shaky") == {1, 2}
+    assert attempts_of(job.trace, "steady") == {1}
+    check_output(tmp_path)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_the_failed_region_takes_the_job_with_it_if_no_restart_is_allowed(tmp_path: Path) -> None:
+    with job_of(two_pipelines(tmp_path, restart=NoRestart(), rows_per_second=1_000)) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        ThreadGang.of_slot[2].kill(2)
+        with pytest.raises(JobFailedError, match="worker 2 was lost"):
+            job.wait()
+    assert job._driver.slots._deployments == {}
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_job_may_be_cancelled_while_a_region_restarts(tmp_path: Path) -> None:
+    env = two_pipelines(tmp_path, restart=FixedDelay(1_000, 60_000), rows_per_second=1_000)
+    with job_of(env) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        ThreadGang.of_slot[2].kill(2)
+        until(lambda: bool(job.trace.story(kind="TasksStopped")), job)
+        assert set(job.look.workers()) == set(STEADY)
+        job.cancel()
+        assert job.status == "CANCELED"
+    assert job._driver.slots._deployments == {}
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_region_waits_for_its_slots_while_the_other_runs_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kit.hosts.spark.driver.slot_watch.WAITING_EVERY_MS", 10)
+    there, looked = [4], []
+    with job_of(two_pipelines(tmp_path, rows_per_second=1_000)) as job:
+        job._driver.slot_watch.count = lambda: looked.append(there[0]) or there[0]
+        job.start()
+        await_checkpoint(job, 1)
+        there[0] = 2
+        ThreadGang.of_slot[3].kill(3)
+        until(lambda: looked.count(2) > 3, job)
+        assert set(job.look.workers()) == set(STEADY)
+        there[0] = 4
+        until(lambda: len(job.look.workers()) == 4, job)
+        assert job.wait() == "FINISHED"
+    assert [each.data["slots"] for each in job.trace.story(kind="SlotsChanged")] == [2, 4]
+    assert attempts_of(job.trace, "steady") == {1}
+    assert "waits for slots: 2 slots are there, the job needs 4" in caplog.text
+    check_output(tmp_path)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_region_that_gets_no_slots_fails_the_job_with_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kit.hosts.spark.driver.slot_watch.WAITING_EVERY_MS", 10)
+    env = two_pipelines(
+        tmp_path, rows_per_second=400, restart=FixedDelay(2, 10), rescaling=RescaleConfig(slot_wait_ms=50)
+    )
+    there = [4]
+    with job_of(env) as job:
+        job._driver.slot_watch.count = lambda: there[0]
+        job.start()
+        await_checkpoint(job, 1)
+        there[0] = 3
+        ThreadGang.of_slot[2].kill(2)
+        said = r"region 2 .* cannot restart: the job needs 4 slots, 3 are there, and the tasks that run hold 2 of them"
+        with pytest.raises(JobFailedError, match=said):
+            job.wait()
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_with_full_failover_all_tasks_share_the_slots_and_restart(tmp_path: Path) -> None:
+    with job_of(two_pipelines(tmp_path, failover="full")) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        assert gangs_of(job) == {(0, 1)}
+        ThreadGang.current.kill(1)
+        assert job.wait() == "FINISHED"
+        assert [stage.epoch for stage in job.look.stages] == [1, 2]
+    check_output(tmp_path)
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("seed", range(4))
+def test_slots_die_at_random(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    with job_of(two_pipelines(tmp_path, rows_per_second=2_500, unaligned=bool(seed % 2))) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        kills = 0
+        while kills < 6 and job.status in ("RUNNING", "RESTARTING"):
+            time.sleep(draw.uniform(0, 0.2))
+            slot = draw.randrange(4)
+            ThreadGang.of_slot[slot].kill(slot)
+            kills += 1
+        assert job.wait() == "FINISHED"
+        assert {stage.epoch for stage in job.look.stages} == {1}
+    assert kills >= 3
+    check_output(tmp_path)
+
+
+@pytest.mark.spark
+def test_on_spark_each_region_is_a_barrier_stage_of_its_own(tmp_path: Path, spark: SparkSession) -> None:
+    with SparkJob(two_pipelines(tmp_path, rows_per_second=1_000), spark) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        before = job.look.workers()
+        job.faults.kill(3)
+        until(lambda: attempts_of(job.trace, "shaky") == {1, 2}, job)
+        until(lambda: len(job.look.workers()) == 4, job)
+        after = job.look.workers()
+        assert job.wait() == "FINISHED"
+    assert {slot for slot in after if after[slot] == before[slot]} == set(STEADY)
+    assert attempts_of(job.trace, "steady") == {1}
+    check_output(tmp_path)
+
+
+@pytest.mark.spark
+def test_a_session_with_too_few_slots_shares_them_and_says_so(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with SparkJob(two_pipelines(tmp_path, parallelism=4), spark) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        assert gangs_of(job) == {(0, 1, 2, 3)}
+        job.faults.kill(1)
+        assert job.wait() == "FINISHED"
+        assert [stage.epoch for stage in job.look.stages] == [1, 2]
+    assert "it needs 8 slots to keep them apart, and Spark has " in capsys.readouterr().err
+    check_output(tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.parametrize("unaligned", [False, True])
+def test_on_spark_workers_are_killed_fifty_times(tmp_path: Path, spark: SparkSession, unaligned: bool) -> None:
+    draw = random.Random(int(unaligned))
+    kills: Counter[str] = Counter()
+    with SparkJob(two_pipelines(tmp_path, rows_per_second=40, unaligned=unaligned), spark) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        while kills.total() < 50:
+            until(lambda: len(job.look.workers()) == 4, job)
+            time.sleep(draw.uniform(0, 0.3))
+            slot = draw.randrange(4)
+            job.faults.kill(slot)
+            kills[NAMES[slot // 2]] += 1
+            until(lambda slot=slot: slot not in job.look.workers(), job)  # type: ignore[misc]
+        assert job.wait() == "FINISHED"
+        assert {stage.epoch for stage in job.look.stages} == {1}
+    assert {name: max(attempts_of(job.trace, name)) - 1 for name in NAMES} == kills
+    check_output(tmp_path)
