@@ -118,7 +118,7 @@ def _film(lab: Lab) -> Iterator[str]:
 def _told(frame: Film) -> str:
     shown = [
         f"{name}={frame[name]}"
-        for name in ("stage", "n", "told", "step", "mark", "skipped", "by", "about")
+        for name in ("stage", "n", "in_story", "step", "mark", "skipped", "by", "about")
         if name in frame
     ]
     return f"{' '.join(shown)}: {frame['words'][0]}"

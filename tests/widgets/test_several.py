@@ -125,7 +125,7 @@ def test_a_condition_that_is_missed_is_said_until_the_next_action_or_run(explore
         assert explorer.session.missed == condition
         assert explorer.lab is not before, "in the past it is a fork that misses it"
         assert f"Not before the job ends: {condition}." in explorer.controls.why_not.value
-        assert explorer.told == ""
+        assert explorer.error == ""
         explorer.step()
         assert explorer.session.missed == ""
         assert "Not before" not in explorer.controls.why_not.value
