@@ -95,9 +95,6 @@ READING = ("kit/draw", "kit/run", "kit/snapshots", "widgets")
 READERS = frozenset(
     {
         "kit/draw/views/at_risk.py",
-        "kit/snapshots/source.py",
-        "widgets/runs/targets.py",
-        "widgets/runs/details.py",
         "widgets/panels/run_settings.py",
     }
 )
