@@ -81,7 +81,7 @@ def story(runs: Sequence[SparkJob]) -> str:
     """Both tables as text."""
     return (
         f"\nCheckpoints and savepoints\n\n{checkpoint_table(runs).to_string(index=False)}\n"
-        f"\nWhat each restore gave to whom\n\n{restore_table(runs).to_string(index=False)}\n"
+        f"\nThe state that each restore assigned\n\n{restore_table(runs).to_string(index=False)}\n"
     )
 
 

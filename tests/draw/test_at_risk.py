@@ -87,7 +87,7 @@ def test_a_trace_says_what_it_does_not_know() -> None:
     alone = at_risk(Trace(list(lab.trace), detailed=True, stages=lab.trace.stages))
     assert alone.to_pandas().taken.tolist() == at_risk(lab).to_pandas().taken.tolist()
     assert alone.to_pandas().changed.isna().all()
-    assert "only a lab at its present can tell" in alone._repr_html_()
+    assert "Only a live lab can list the state entries" in alone._repr_html_()
     earlier = at_risk(lab, n=len(lab.trace) // 2)
     assert earlier.to_pandas().changed.isna().all()
 

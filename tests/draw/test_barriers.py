@@ -32,13 +32,13 @@ def played(name: str, blocks: int) -> Lab:
 def test_a_closed_channel_says_what_it_waits_for_down_to_the_message() -> None:
     view = barriers(played("alignment", 2))
     assert view.answer() == (
-        "Checkpoint 1: sums/0 waits for the barrier of right/0, which is not sent yet. Until then sums/0 keeps the "
-        "channel of left/0 closed. It comes down to this: the JobMaster's trigger to right/0 has been under way "
+        "Checkpoint 1: sums/0 waits for the barrier of right/0, which is not sent yet. Until then sums/0 blocks the "
+        "channel of left/0. It comes down to this: the JobMaster's trigger to right/0 has been under way "
         "for 67 ms."
     )
     graph = view.graph()
     ways = {(edge.source, edge.target): edge.lines for edge in graph.edges}
-    assert ways["left/0", "sums/0"] == ("channel closed", "4 buffers (4 records, 52 B) held back")
+    assert ways["left/0", "sums/0"] == ("channel blocked", "4 buffers (4 records, 52 B) held back")
     assert ways["sums/0", "right/0"] == ("waits for barrier 1", "not sent")
     assert ways["right/0", "end0"] == ()
     assert [node.lines[0] for node in graph.nodes] == ["sums/0", "right/0", "left/0", "message under way"]
@@ -119,7 +119,7 @@ def test_each_wait_ends_somewhere_at_every_moment() -> None:
 
 def test_the_end_of_a_checkpoint_and_of_all_checkpoints_is_said(unaligned: Lab) -> None:
     done = barriers(unaligned)
-    assert "is completed: nobody waits for its barriers" in done.answer()
+    assert "is completed: no task waits for its barriers" in done.answer()
     assert texts(done.svg()) == ["Nobody waits for a barrier"]
     assert barriers(unaligned, 0).answer() == "No checkpoint has begun, so there is no barrier."
     assert "No checkpoint has begun" in barriers(unaligned, 0)._repr_html_()
@@ -146,7 +146,7 @@ def test_a_trace_without_buffers_says_what_it_does_not_know(unaligned: Lab) -> N
     view = barriers(Trace(kept, stages=unaligned.trace.stages), checkpoint=1)
     assert view.to_pandas()[["buffers_before", "bytes_overtaken"]].isna().all(axis=None)
     assert (view.to_pandas().barrier == "taken").all()
-    assert "The trace tells of barriers and not of single buffers" in view._repr_html_()
+    assert "The trace has barriers and no single buffers" in view._repr_html_()
     whole = barriers(unaligned, checkpoint=1).to_pandas()
     pd.testing.assert_series_equal(view.to_pandas().waited_ms, whole.waited_ms)
 

@@ -105,7 +105,7 @@ class Player:
             details.locator(".kit-offers summary", has_text=FOLDED).click()
         action.click()
         if not moved:
-            expect(self.app.locator(".kit-details")).to_contain_text("Let it go again")
+            expect(self.app.locator(".kit-details")).to_contain_text("Release it")
         self.done(moved=moved)
         self.close_details()
 

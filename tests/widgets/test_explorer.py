@@ -117,7 +117,7 @@ def test_what_became_of_a_request_is_said() -> None:
     assert "Checkpoint: Not all required tasks are currently running." in said.value
     until(explorer, "all tasks are running")
     explorer.controls.savepoint.click()
-    assert "Savepoint: asked for, not done yet" in said.value
+    assert "Savepoint: requested, not done yet" in said.value
     until(explorer, "the next checkpoint is complete")
     assert "Savepoint: /savepoints/savepoint-" in said.value
 
@@ -311,7 +311,7 @@ def test_what_was_asked_of_a_run_is_told_of_that_run_alone() -> None:
     explorer.controls.checkpoint.click()
     until(explorer, "all tasks are running")
     explorer.controls.savepoint.click()
-    assert "Savepoint: asked for" in explorer.controls.why_not.value
+    assert "Savepoint: requested" in explorer.controls.why_not.value
     other = Lab(explorer.lab.job)
     while other.position < explorer.lab.position - 1:
         other.step()
@@ -319,9 +319,9 @@ def test_what_was_asked_of_a_run_is_told_of_that_run_alone() -> None:
     explorer.session.begin("another", other, "")
     assert explorer.controls.why_not.value == ""
     explorer.runs.value = "the run"
-    assert "Savepoint: asked for" in explorer.controls.why_not.value
+    assert "Savepoint: requested" in explorer.controls.why_not.value
     explorer.fork()
-    assert "Savepoint: asked for" in explorer.controls.why_not.value
+    assert "Savepoint: requested" in explorer.controls.why_not.value
 
 
 def test_a_file_that_was_written_is_not_said_of_another_run(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ PRESSES: dict[str, Callable[[Explorer], object]] = {
     "Go": lambda explorer: explorer.controls.go.click(),
     "Checkpoint": lambda explorer: explorer.controls.checkpoint.click(),
     "Fork from here": lambda explorer: explorer.fork_here.click(),
-    "Go on from here": lambda explorer: explorer.go_on.click(),
+    "Continue from here": lambda explorer: explorer.go_on.click(),
     "a step back": lambda explorer: setattr(explorer.stepper, "value", 5),
     "a click on an item": lambda explorer: setattr(explorer.stepper, "selected", "task:sums/0"),
     "another tab": lambda explorer: setattr(explorer.tabs, "selected_index", 2),

@@ -139,7 +139,7 @@ def test_a_channel_is_held_back_and_let_go() -> None:
     choose(explorer, "Hold it back")
     until(explorer, "the next checkpoint is complete")
     arrived = [action.key for action in explorer.lab.past.actions[1:] if action.key.startswith("receive:1:")]
-    choose(explorer, "Let it go again")
+    choose(explorer, "Release it")
     for _ in range(20):
         explorer.step()
     assert run(explorer.code, env=letters()).past.actions == explorer.lab.past.actions
@@ -345,7 +345,7 @@ def test_what_was_asked_of_a_run_is_not_said_of_a_fork_that_came_before() -> Non
     explorer = Explorer(Lab(ready_job("flights"), seed=1))
     until(explorer, "all tasks are running")
     explorer.controls.checkpoint.click()
-    assert "asked for" in explorer.controls.why_not.value
+    assert "requested" in explorer.controls.why_not.value
     explorer.stepper.value = 2
     explorer.fork()
     until(explorer, "all tasks are running")

@@ -103,7 +103,7 @@ def test_a_rescale_that_is_only_asked_for_is_stepped_through_by_vertex() -> None
     panel.ask.click()
     assert app.error == ""
     assert lab_of(app).look.master.epoch == 1
-    assert "Rescale: asked for, not done yet" in app.controls.why_not.value
+    assert "Rescale: requested, not done yet" in app.controls.why_not.value
     app.controls.until.value = "all tasks are running"
     app.controls.go.click()
     assert [each.parallelism for each in lab_of(app).look.stages[-1].vertices] == [2, *(3 for _ in others)]

@@ -53,7 +53,7 @@ def test_what_is_done_is_code_that_does_it_again(session: Session, tmp_path: Pat
     session.step()
     session.run_until(ALL_RUNNING)
     session.ask("Savepoint", "savepoint", "/mine")
-    assert session.run.answer == "Savepoint: asked for, not done yet"
+    assert session.run.answer == "Savepoint: requested, not done yet"
     session.run_until(NEXT_CHECKPOINT)
     assert session.run.answer.startswith("Savepoint: /mine/savepoint-")
     assert session.error == ""

@@ -57,7 +57,7 @@ def test_of_several_channels_that_are_held_back_one_is_let_go(explorer: Explorer
         explorer.stepper._handle_custom_msg({"do": offer["key"]}, [])
     assert held_back(explorer.lab) == tuple(words)
     explorer.stepper.selected = "channel:1"
-    (offer,) = (each for each in explorer.stepper.offers if each["label"] == "Let it go again")
+    (offer,) = (each for each in explorer.stepper.offers if each["label"] == "Release it")
     explorer.stepper._handle_custom_msg({"do": offer["key"]}, [])
     assert held_back(explorer.lab) == (words[0], words[2])
     assert isinstance(explorer.lab.scheduler, Adversarial)

@@ -142,7 +142,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         """Return the buttons for a cursor in the past."""
         session = self.session
         hint = "the lab goes back to this step; what came after it is undone"
-        self.go_on = button("Go on from here", hint, session.go_on_from_here)
+        self.go_on = button("Continue from here", hint, session.go_on_from_here)
         self.fork_here = button("Fork from here", "a second run with the same past, beside this one", session.fork)
         hint = "the cursor goes to the end of the run"
         self.to_present = button("To the present", hint, lambda: session.move(None))

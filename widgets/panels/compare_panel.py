@@ -41,7 +41,7 @@ class ComparePanel:
         self.source_ms = number_field("slower source, ms a buffer", SLOWER_MS, 0, 60)
         self.timeout_ms = number_field("aligned timeout, ms", 40, 1, 200)
         self.fail_after = number_field("a worker dies after checkpoint", 2, 0, 6)
-        hint = "run what is compared, to its end"
+        hint = "run the compared jobs to their end"
         self.go = button("Compare", hint, lambda: session.attempt(self._run), "play", "primary")
         self.question, self.note, self.shown, self.code = (ipywidgets.HTML() for _ in range(4))
         self._of = {

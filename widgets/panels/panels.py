@@ -79,7 +79,7 @@ class ActionPanel:
             self.list.offer([], why_none_can_act(explored))
             return
         items = fault_items(lab) if self._faults else next_items(lab)
-        past = f"This is the past, at {explored.at}: what is done here begins a fork of its own."
+        past = f"This is the past, at {explored.at}: an action here starts a fork."
         self.list.offer(items, why_none_can_act(explored) if explored.is_present else past)
 
 

@@ -47,7 +47,7 @@ class RescalePanel:
             indent=False,
             layout={"width": "auto"},
         )
-        hint = "let it happen, and show who was given which piece of state"
+        hint = "let it happen, and show which subtask received which state"
         self.rescale = button("Rescale", hint, lambda: session.attempt(self._rescale), "play", "primary")
         hint = "request it, and step through the rescale on the stage"
         self.ask = button("Only ask", hint, lambda: session.attempt(self._ask))

@@ -73,13 +73,13 @@ SETTINGS: Mapping[str, tuple[Setting, ...]] = {
         Setting("rows", "rows", "rows of each source of a ready job"),
         Setting("rows_per_second", "rows a second", "how fast each source subtask reads; empty: as fast as it can"),
         Setting("parallelism", "parallelism", "subtasks of each operator that does not set its own"),
-        Setting("max_parallelism", "max parallelism", "key groups: how many subtasks there may ever be"),
+        Setting("max_parallelism", "max parallelism", "key groups: the limit of the number of subtasks"),
     ),
     "Checkpoints": (
-        Setting("interval_ms", "interval", "from one trigger to the next; empty: only when asked for", "ms"),
+        Setting("interval_ms", "interval", "from one trigger to the next; empty: only on request", "ms"),
         Setting("mode", "mode", "each record counted once, or at least once", ("exactly_once", "at_least_once")),
         Setting("unaligned", "unaligned", "barriers overtake records", "flag"),
-        Setting("aligned_timeout_ms", "aligned timeout", "barriers overtake only after so long an alignment", "ms"),
+        Setting("aligned_timeout_ms", "aligned timeout", "barriers overtake only after this alignment time", "ms"),
         Setting("max_concurrent", "concurrent", "checkpoints that may be pending at once"),
         Setting("min_pause_ms", "minimum pause", "between the end of one and the start of the next", "ms"),
         Setting("timeout_ms", "timeout", "a pending checkpoint expires after this", "ms"),
@@ -89,7 +89,9 @@ SETTINGS: Mapping[str, tuple[Setting, ...]] = {
         Setting("reactive", "reactive", "continue with the available slots when some are lost or come back", "flag"),
         Setting("minimum_parallelism", "minimum", "with fewer slots the job waits; it may not be rescaled to fewer"),
         Setting("cooldown_ms", "cooldown", "after a deployment nothing is rescaled for so long", "ms"),
-        Setting("stabilization_ms", "stabilization", "so long it waits for more slots, unless all are there", "ms"),
+        Setting(
+            "stabilization_ms", "stabilization", "the time it waits for more slots, unless all are available", "ms"
+        ),
         Setting(
             "max_trigger_delay_ms",
             "longest wait",
@@ -143,7 +145,7 @@ class RunSettings:
         self.begin.layout.width = "34em"
         self._taken: dict[str, tuple[str, int]] = {}
         """The label of each snapshot, and the step at which it was complete, by its path."""
-        hint = "make the run and show it, beside those there are"
+        hint = "create the run, and show it beside the others"
         self.start = button("Start", hint, lambda: session.attempt(self._begin), "play", "primary")
         self.reset = button("Defaults", "let all settings be as the job has them", self._defaults)
         boxes = [_group(title, [self.fields[each.name] for each in settings]) for title, settings in SETTINGS.items()]

@@ -151,7 +151,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         job = self.job
         why_not = "there is no job" if job is None else f"the job is {job.status.lower()}" if job.ended else ""
         for name, button in self._buttons.items():
-            reason = why_not or ("no worker is there" if name == KILL and not self._worker.options else "")
+            reason = why_not or ("no worker is running" if name == KILL and not self._worker.options else "")
             button.disabled = bool(reason)
             button.tooltip = reason or self._hints[name]
 

@@ -222,7 +222,7 @@ def offers(explored: ExploredRun, selected: str) -> Iterator[dict[str, str]]:
         yield from _of_actions(selected, next_on(lab, receiver, channel=int(name)))
         words = f"receive {sender} {receiver}"
         if words in held_back(lab):
-            yield _offer(selected, f"{RELEASE}|{words}", "Let it go again", "the scheduler chooses this channel again")
+            yield _offer(selected, f"{RELEASE}|{words}", "Release it", "the scheduler chooses this channel again")
         else:
             hint = "nothing arrives here while anything else can happen"
             yield _offer(selected, f"{HOLD}|{words}", "Hold it back", hint)

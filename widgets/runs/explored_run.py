@@ -119,7 +119,7 @@ class ExploredRun:
             path = lab.look.answer(number)
         except JobFailedError as error:
             return f"{label}: {error}"
-        return f"{label}: asked for, not done yet" if path is None else f"{label}: {path or 'done'}"
+        return f"{label}: requested, not done yet" if path is None else f"{label}: {path or 'done'}"
 
     def fork(self, name: str) -> ExploredRun:
         """Return a separate run that begins with the history up to the cursor."""

@@ -113,7 +113,7 @@ class Session:
     def _report(self, error: BaseException) -> None:
         """Show an error in one line, since users do not read the kernel's log."""
         if isinstance(error, KeyboardInterrupt):
-            self.say(f"Interrupted at {self.run.end}: the last step is complete, and the run can go on.")
+            self.say(f"Interrupted at {self.run.end}: the last step is complete, and the run can continue.")
         elif isinstance(error, LabError):
             self.say(_short(str(error).partition("\n")[0]))
         elif isinstance(error, JobFailedError | ValueError):  # their texts say what to do

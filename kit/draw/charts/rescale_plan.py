@@ -234,7 +234,7 @@ def _under(plan: RescalePlan) -> str:
     if plan.max_parallelism != plan.flinks_default:
         parts.append(f"Flink's default would be {plan.flinks_default} key groups")
     else:
-        parts.append("so many key groups are Flink's default")
+        parts.append("this is Flink's default number of key groups")
     if plan.before is not None:
         parts.append(f"from {plan.before} subtasks, {plan.moved:,} keys move")
     return "; ".join(parts)

@@ -213,7 +213,7 @@ def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame], *, pictu
         parts.append(f'<div class="picture">{rescaling(run, restore.epoch).svg()}</div>')
     restored = redistribution(run)
     if len(restored):
-        parts += ["<h2>What each restore gave to whom</h2>", frame_html(restored, MOST_ROWS)]
+        parts += ["<h2>The state that each restore assigned</h2>", frame_html(restored, MOST_ROWS)]
     for heading, frame in tables.items():
         parts += [f"<h2>{escape(heading)}</h2>", frame_html(frame, MOST_ROWS)]
     return "".join(parts)

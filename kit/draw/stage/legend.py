@@ -50,7 +50,7 @@ LEGEND = (
     Entry("buffer after", _rect("buffer after", 12, 12, 2), 17, "records behind a barrier: not in its checkpoint"),
     Entry("barrier", _flag("barrier cp0"), 17, "barrier of checkpoint n"),
     Entry("barrier unaligned", _flag("barrier cp0 unaligned"), 17, "barrier that overtakes"),
-    Entry("cancel", _flag("cancel"), 17, "cancel marker: checkpoint n is off"),
+    Entry("cancel", _flag("cancel"), 17, "cancel marker: checkpoint n is cancelled"),
     Entry(
         "lock",
         '<path d="M0 0H26" class="lane blocked"/><use href="#kit-lock" x="20" y="0" class="lock"/>',
@@ -85,7 +85,7 @@ LEGEND = (
     Entry("task failed", _rect("task failed", 14, 14, 3), 19, "failed"),
     Entry("mail in", _rect("mail in", 18, 13, 6.5), 23, "message to a task"),
     Entry("mail out", _rect("mail out", 18, 13, 6.5), 23, "message from a task"),
-    Entry("times", '<text x="0" y="3.6" class="times">×3</text>', 20, "in so many channels"),
+    Entry("times", '<text x="0" y="3.6" class="times">×3</text>', 20, "in this number of channels"),
     Entry("more", '<text x="0" y="3.6" class="more">+3</text>', 20, "so many more"),
 )
 

@@ -113,7 +113,7 @@ class AtRisk:
     def title(self) -> str:
         """The answer in a sentence."""
         if self.job in _ENDED:
-            return f"The job is {self.job.lower()}: there is nothing to lose any more"
+            return f"The job is {self.job.lower()}: there is nothing left to lose"
         if not self.tasks:
             return "No task is running: there is nothing to lose"
         read = sum(each.read or 0 for each in self.tasks.values())
@@ -127,7 +127,7 @@ class AtRisk:
     @property
     def under(self) -> str:
         """The line below the title."""
-        sentences = ["Nothing is lost for good: what was done since is done again, and nothing of it was published."]
+        sentences = ["Nothing is lost for good: the work since then is repeated, and none of it was published."]
         workers = _workers(self.tasks, self.shape)
         if self.shape.restarts_regions:
             sentences.append(f"The tasks on that worker restart, with those that exchanges connect to them: {workers}.")
@@ -137,7 +137,7 @@ class AtRisk:
             numbers = ", ".join(map(str, self.pending))
             sentences.append(f"Checkpoint {numbers} is not complete and would not count.")
         if not self.knows_state:
-            sentences.append("Which entries of state would be undone, only a lab at its present can tell.")
+            sentences.append("Only a live lab can list the state entries that would be rolled back.")
         return " ".join(sentences)
 
     def svg(self) -> Svg:
@@ -187,7 +187,7 @@ def _workers(tasks: Iterable[str], shape: EpochShape) -> str:
 def _row(task: str, since: Since, most: int, y: float) -> Iterator[Markup]:
     count, look = (since.read, "read") if since.read else (since.taken or 0, "taken")
     width = (RIGHT - LEFT) * count / most
-    words = f"{count:,} {look}" if count else "not told by this trace" if since.taken is None else "none"
+    words = f"{count:,} {look}" if count else "not in this trace" if since.taken is None else "none"
     parts = [shapes.text(16, y + 14, "ar-name", task if len(task) < 24 else task[:10] + "…" + task[-11:])]
     if count:
         parts.append(shapes.rect(f"ar-bar ar-{look}", LEFT, y + 2, max(width, 2), 17, rx=2))
@@ -255,7 +255,7 @@ def _begin_again(
     subject: Subject,
     restarted: Mapping[str, int],
 ) -> None:
-    """Count anew for tasks that went back to the checkpoint with their region."""
+    """Restart the count of tasks that restored the checkpoint with their region."""
     for task in found.keys() & restarted.keys():
         detailed = subject.whole.trace.detailed
         found[task] = Since() if detailed else Since(taken=None, read=None)

@@ -31,13 +31,10 @@ from kit.why.wait_for import WaitFor
 from kit.why.waits import ENDED, NOT_SENT, TAKEN, Barrier
 
 TITLE = "Barriers"
-QUESTION = "Who blocks whom: which barrier is waited for, where is it, and what stands before it?"
+QUESTION = "Who blocks whom: which barrier is missing, where is it, and what is before it?"
 MOST_ROWS = 40
 _UNKNOWN = (None, None, None)
-UNTOLD = (
-    "The trace tells of barriers and not of single buffers: what stands before a barrier, and what it overtook, is not "
-    "known."
-)
+UNTOLD = "The trace has barriers and no single buffers: what is before a barrier, and what it overtook, is not known."
 COLUMNS = [
     "checkpoint_id",
     "channel",
@@ -84,17 +81,17 @@ class Barriers:
             return "No checkpoint has begun, so there is no barrier."
         number = known.checkpoint_id
         if known.status != PENDING:
-            return f"Checkpoint {number} is {known.status}: nobody waits for its barriers. {self._longest()}".strip()
+            return f"Checkpoint {number} is {known.status}: no task waits for its barriers. {self._longest()}".strip()
         if not waits:
-            return f"All barriers of checkpoint {number} have come. {self._longest()}".strip()
+            return f"All barriers of checkpoint {number} have arrived. {self._longest()}".strip()
         says = [f"Checkpoint {number}: {self._who(waits)}."]
         held = self.wait_for.held
         if held:
             order = {task: at for at, task in enumerate(self.stage.tasks())}
             keepers = sorted({each.target for each in held}, key=order.__getitem__)
             kept = sorted({each.source for each in held}, key=order.__getitem__)
-            verb, channels = _verb(keepers, "keeps", "keep"), _verb(held, "channel", "channels")
-            says.append(f"Until then {listed(keepers)} {verb} the {channels} of {listed(kept)} closed.")
+            verb, channels = _verb(keepers, "blocks", "block"), _verb(held, "channel", "channels")
+            says.append(f"Until then {listed(keepers)} {verb} the {channels} of {listed(kept)}.")
         says.append(f"It comes down to this: {'; '.join(merged(self.wait_for.ends))}.")
         return " ".join(says)
 
@@ -204,9 +201,9 @@ class Barriers:
         meaning = "waits" if self.wait_for.waits else "good" if self.known.status == COMPLETED or pending else "bad"
         parts = [answer(self.answer(), meaning)]
         if self.wait_for.waits:
-            entries = [("waits", "waits for a barrier"), ("root", "what the waiting comes down to")]
-            closed = [("line dashed", "closed until the other barriers have come")] * bool(self.wait_for.held)
-            parts += [graph_html(self.graph()), legend(entries + closed)]
+            entries = [("waits", "waits for a barrier"), ("root", "the end of the waits")]
+            blocked = [("line dashed", "blocked until the other barriers have arrived")] * bool(self.wait_for.held)
+            parts += [graph_html(self.graph()), legend(entries + blocked)]
         if not self.wait_for.evidence.detailed:
             parts.append(words(UNTOLD))
         frame = self.to_pandas()
@@ -257,7 +254,7 @@ def _table(frame: pd.DataFrame) -> str:
         past = _counted(row.buffers_overtaken, row.records_overtaken, row.bytes_overtaken)
         rows.append([f"{row.source} → {row.target}", int(row.channel), row.barrier, before, waited, blocked, past])
         marks.append("" if row.taken else "waits")
-    columns = ["channel", "number", "barrier", "buffers before it", "waited, ms", "closed, ms", "buffers overtaken"]
+    columns = ["channel", "number", "barrier", "buffers before it", "waited, ms", "blocked, ms", "buffers overtaken"]
     return rows_html(columns, rows, marks=marks, count=len(frame), all_in=".to_pandas()")
 
 

@@ -38,7 +38,7 @@ def step_html(step: Step) -> str:
     ends = step.stages[-1].ends() if step.stages else {}
     records = [record for record in step.records if level_of(record) > BULK] or step.records
     rows = [[record.machine, caption_of(record, ends), record.kind] for record in records]
-    return view_html(f"S{repr(step)[1:]}", rows_html(["who", "what happened", "the word for it"], rows))
+    return view_html(f"S{repr(step)[1:]}", rows_html(["who", "what happened", "its name"], rows))
 
 
 def block_run_html(block_run: BlockRun) -> str:
@@ -78,7 +78,7 @@ def _came(outcome: Sequence[str]) -> str:
         else:
             said = "".join(f'<p class="p-said">{_marked(what)}</p>' for *_, what in lines)
             rows.append(element("tr", element("td", Markup(said), colspan="2")))
-    shown = element("table", *rows, class_="p-came", aria_label="what comes of it")
+    shown = element("table", *rows, class_="p-came", aria_label="the outcome")
     return element("div", shown, class_="kit-scroll")
 
 

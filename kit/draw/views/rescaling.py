@@ -222,7 +222,7 @@ class Rescaling:
 VIEW = View(
     "rescaling",
     "Redistribution",
-    "Who was given which piece of state at the last restore?",
+    "Which subtask received which state at the last restore?",
     rescaling_view,
     asks="where is key",
     choices=lambda drawn: drawn.keys()["key"],

@@ -28,9 +28,9 @@ SKEWED = 1.5
 _MODES = {
     "split list state": "each entry goes to one subtask",
     "union list state": "all entries go to every subtask",
-    "broadcast state": "every subtask is given one copy of the map",
+    "broadcast state": "every subtask gets a copy of the map",
     "raw operator state": "each partition goes to one subtask",
-    "in flight, arrived": "buffers that had arrived, given to who receives such records now",
+    "in flight, arrived": "buffers that had arrived, for their present receivers",
     "in flight, not sent": "buffers that had not been sent",
 }
 _NAMES = {"SourceReaderState": "the source's splits", "committables": "staged output that was not published"}

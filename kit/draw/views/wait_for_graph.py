@@ -95,7 +95,7 @@ def _held(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:
     for (source, target), some in between.items():
         items = [item for each in some for item in each.items]
         held = wrap(f"{wait_for.contents(items)} held back", LINE) if items else []
-        many = "channel closed" if len(some) == 1 else f"{len(some):,} channels closed"
+        many = "channel blocked" if len(some) == 1 else f"{len(some):,} channels blocked"
         yield Edge(source, target, (many, *held), "dashed", back=True)
 
 

@@ -483,7 +483,8 @@ def test_buttons_of_the_explorer_work_after_an_interrupt() -> None:
     explorer.controls.go.click()
     lab = explorer.lab
     assert (
-        explorer.error == f"Interrupted at {explorer.explored.end}: the last step is complete, and the run can go on."
+        explorer.error
+        == f"Interrupted at {explorer.explored.end}: the last step is complete, and the run can continue."
     )
     assert not lab.ended
     assert explorer.explored.is_present
