@@ -463,13 +463,13 @@ def _dot(graph: Graph) -> Dot:
         fill, line, ink = (colours[name] for name in _NODE_COLOURS[node.meaning.split()[0] if node.meaning else ""])
         heavy = {"penwidth": "2.2"} if node.meaning in _HEAVY else {}
         ends = {"peripheries": "2"} if node.ends else {}
-        look = {
+        attributes = {
             "fillcolor": fill,
             "color": line,
             "fontcolor": ink,
             "tooltip": graphviz.escape(node.tip or node.lines[0]),
         }
-        dot.node(_key(node.name), _label(node.lines), **look, **heavy, **ends)
+        dot.node(_key(node.name), _label(node.lines), **attributes, **heavy, **ends)
     for edge in graph.edges:
         meaning, _, dashed = edge.meaning.partition(" ")
         style = {"style": "dashed"} if "dashed" in (meaning, dashed) else {}

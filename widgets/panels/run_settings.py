@@ -343,17 +343,17 @@ def _last_come_last(job: StreamEnvironment | JobGraph) -> Adversarial:
 
 
 def _field(setting: Setting) -> Any:
-    look = {
+    appearance = {
         "description": f"{setting.label}, ms" if setting.kind == "ms" else setting.label,
         "tooltip": setting.hint,
         "style": {"description_width": "10.5em"},
         "layout": {"width": "min(21em, 100%)"},
     }
     if setting.kind == "flag":
-        return ipywidgets.Checkbox(value=False, indent=True, **look)
+        return ipywidgets.Checkbox(value=False, indent=True, **appearance)
     if isinstance(setting.kind, tuple):
-        return ipywidgets.Dropdown(options=setting.kind, **look)
-    return ipywidgets.Text(placeholder="none", **look)
+        return ipywidgets.Dropdown(options=setting.kind, **appearance)
+    return ipywidgets.Text(placeholder="none", **appearance)
 
 
 def _choice(name: str, hint: str, options: Mapping[str, Any]) -> ipywidgets.Dropdown:

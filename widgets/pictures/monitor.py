@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import ipywidgets as ui
 
-from kit.draw.charts.live import Live, Story, look, page_part
+from kit.draw.charts.live import Live, Story, live_of, page_part
 from widgets.base.deferred import Ticker
 from widgets.base.static_form import StaysInNotebook
 
@@ -136,7 +136,7 @@ class Monitor(StaysInNotebook, ui.VBox):
 
     def _look(self, job: Any) -> None:
         wanted = None if self._which.value == NEWEST else self._which.value
-        self._live = look(job, wanted, self._stories.setdefault(job, Story()), self._log.lines)
+        self._live = live_of(job, wanted, self._stories.setdefault(job, Story()), self._log.lines)
         known = self._live.history["id"].tolist()
         options = [(NEWEST, NEWEST), *((f"checkpoint {number}", number) for number in known)]
         self._fill(self._which, options, wanted if wanted in known else NEWEST)

@@ -189,7 +189,7 @@ def _compared(name: str, run: Run) -> Compared:
         was, restored = moment.job, len(moment.restores)
         moment = advance(moment, record, led_by(record.cause, seen.get))
         seen[record.id] = record
-        watch.look(moment, record)
+        watch.observe(moment, record)
         if record.is_a(AcknowledgeCheckpoint) and record.role == "command":
             _keep(kept, record)
         if moment.job in INTERRUPTED and was == "RUNNING":
@@ -219,7 +219,7 @@ class _BlockedChannels:
         self._since_ms = 0
         self._stretches: list[Blocked] = []
 
-    def look(self, moment: Moment, record: TraceRecord) -> None:
+    def observe(self, moment: Moment, record: TraceRecord) -> None:
         """Take a record in. It changes channels of its own task only, or all channels at the end of an epoch."""
         own = task_of(record)
         for number in list(self._blocked):

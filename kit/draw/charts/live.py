@@ -1,7 +1,7 @@
 """The present state of a job on Spark: how its tasks spend their time, its checkpoints, and its latest milestones.
 
-`look(job)` asks the job once and returns a `Live`, which does not change afterwards; `widgets.Monitor` takes one look
-after another. The box of a vertex shows its records per second and splits its tasks' time as Flink's web UI does: busy,
+`live_of(job)` reads the job once and returns a `Live`, which does not change afterwards; `widgets.Monitor` does so
+repeatedly. The box of a vertex shows its records per second and splits its tasks' time as Flink's web UI does: busy,
 back-pressured, idle. A subtask that does much more or less than the others of its vertex is highlighted.
 """
 
@@ -59,10 +59,10 @@ class Story:
         return tuple(self._captions)
 
 
-def look(job: Any, checkpoint: int | None = None, story: Story | None = None, log: Sequence[str] = ()) -> Live:
+def live_of(job: Any, checkpoint: int | None = None, story: Story | None = None, log: Sequence[str] = ()) -> Live:
     """Return the present state of a SparkJob.
 
-    `checkpoint` is the one shown by subtask, by default the last that began. `story` is that of an earlier look, if
+    `checkpoint` is the one shown by subtask, by default the last that began. `story` is that of an earlier call, if
     any, and `log` the lines logged so far.
 
     Raises TypeError if `job` is not a SparkJob.

@@ -230,7 +230,7 @@ class SpaceTimePane {
     return this.window !== undefined && u >= this.window[0] && u <= this.window[1];
   }
 
-  look(a, b) {
+  showInterval(a, b) {
     const [first, last] = this.whole;
     const most = (last - first) * 1.04;
     const span = Math.min(most, Math.max(this.order ? LEAST_SPAN : 2, b - a));
@@ -245,30 +245,30 @@ class SpaceTimePane {
     const share = px === null ? (this.isSeen(this.u(this.n)) ? (this.u(this.n) - a) / (b - a) : 0.5) : px / this.width;
     const at = a + share * (b - a);
     const span = (b - a) * factor;
-    this.look(at - share * span, at + (1 - share) * span);
+    this.showInterval(at - share * span, at + (1 - share) * span);
   }
 
   pan(px) {
     const [a, b] = this.window;
     this.glides = true;
     const by = (px / this.width) * (b - a);
-    this.look(a + by, b + by);
+    this.showInterval(a + by, b + by);
   }
 
   follow() {
     if (!this.window || this.isSeen(this.u(this.n))) return;
     const [a, b] = this.window;
     const at = this.u(this.n), span = b - a;
-    if (at > b) this.look(at - 0.8 * span, at + 0.2 * span); else this.look(at - 0.2 * span, at + 0.8 * span);
+    if (at > b) this.showInterval(at - 0.8 * span, at + 0.2 * span); else this.showInterval(at - 0.2 * span, at + 0.8 * span);
   }
 
   fitTo(id) {
     const known = this.run.checkpoints.get(id);
-    if (!known) { this.look(...this.whole); return; }
+    if (!known) { this.showInterval(...this.whole); return; }
     const begin = this.u(known.triggered);
     const end = this.u(Math.max(known.finished === NEVER ? this.run.n : known.finished, ...known.cut.map(([, n]) => n)));
     const margin = Math.max(this.px.least_margin, this.px.margin * (end - begin));
-    this.look(begin - margin, end + margin);
+    this.showInterval(begin - margin, end + margin);
   }
 
   measure(order) {
@@ -276,7 +276,7 @@ class SpaceTimePane {
     const seen = this.window.map((u) => this.recordAt(u));
     this.order = order;
     this.tellMeasure();
-    this.look(this.u(Math.max(0, seen[0])), this.u(Math.min(this.run.n, seen[1])));
+    this.showInterval(this.u(Math.max(0, seen[0])), this.u(Math.min(this.run.n, seen[1])));
   }
 
   tellMeasure() {
@@ -288,7 +288,7 @@ class SpaceTimePane {
   act(what) {
     if (what === "in") this.zoom(0.6);
     else if (what === "out") this.zoom(1 / 0.6);
-    else if (what === "all") this.look(...this.whole);
+    else if (what === "all") this.showInterval(...this.whole);
     else if (what === "checkpoint") this.fitTo(this.chosen);
   }
 
@@ -609,7 +609,7 @@ class SpaceTimePane {
     const [first, last] = this.whole;
     const [a, b] = this.window;
     const at = first + ((event.clientX - box.left) / box.width) * (last - first);
-    this.look(at - (b - a) / 2, at + (b - a) / 2);
+    this.showInterval(at - (b - a) / 2, at + (b - a) / 2);
   }
 
   key(event) {

@@ -34,7 +34,7 @@ function bytes(size) {
 }
 
 // A moment of a film for the details: facts by name, and the connections of tasks.
-class Known {
+class FilmMoment {
   constructor(film, track) {
     this.film = film;
     this.track = track;

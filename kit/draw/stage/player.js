@@ -52,7 +52,7 @@ class Player {
     this.alive = Boolean(model.send);
     this.timer = null;
     this.picture = new Picture(this.film);
-    this.known = new Known(this.film, facts(this.film));
+    this.known = new FilmMoment(this.film, facts(this.film));
     this.camera = new Camera(this.picture);
     this.job = new JobPanel((selected) => this.pick(selected));
     this.legend = new Legend();
@@ -94,7 +94,7 @@ class Player {
   take(film, index) {
     this.film = film;
     this.picture.take(film);
-    this.known = new Known(film, facts(film));
+    this.known = new FilmMoment(film, facts(film));
     this.now = index;
     this.choose(this.every.checked);
   }

@@ -45,9 +45,9 @@ def redistribution_graph(deals: Sequence[Deal], caption: str) -> Graph:
             source = f"{number}-unknown" if old is None else f"{number}-old-{old}"
             size = size_text(sum(each.size for each in given))
             edges.append(Edge(source, f"{number}-new-{new}", (f"{pieces(deal, len(given))}, {size}",)))
-    look: dict[str, Any] = {"rank_gap": 90.0, "node_gap": 12.0, "from_sides": True}
+    layout: dict[str, Any] = {"rank_gap": 90.0, "node_gap": 12.0, "from_sides": True}
     rows = tuple(tuple(column) for column in columns if column)
-    return Graph("rescaling", caption, tuple(nodes.values()), tuple(edges), rows=rows, **look)
+    return Graph("rescaling", caption, tuple(nodes.values()), tuple(edges), rows=rows, **layout)
 
 
 def _moved(deal: Deal) -> str:

@@ -75,8 +75,8 @@ class StateMachine:
             is_lit = state in self.been and (target in self.been or target in self.lit)
             arrows.append(Edge(state, target, lines, "lit" if is_lit else ""))
         name = self.title.replace(" ", "_")
-        look: dict[str, Any] = {"direction": "TB", "rank_gap": 16.0, "plain_labels": True}
-        return Graph(name, self.caption, nodes, tuple(arrows), **look)
+        layout: dict[str, Any] = {"direction": "TB", "rank_gap": 16.0, "plain_labels": True}
+        return Graph(name, self.caption, nodes, tuple(arrows), **layout)
 
     @property
     def caption(self) -> str:

@@ -18,7 +18,7 @@ from kit import (
     TumblingEventTimeWindows,
     count,
 )
-from kit.draw.charts.live import look
+from kit.draw.charts.live import live_of
 from kit.hosts.lab.errors import LabWarning
 from kit.hosts.spark import SparkJob
 from tests.hosts.spark.jobs import ThreadGang
@@ -123,7 +123,7 @@ def test_a_job_on_spark_counts_and_logs_them(caplog: pytest.LogCaptureFixture) -
         assert 0 < dropped <= 3  # batches that wait for a worker are joined, and a watermark follows them all
         assert int(job.meters()["late_rows_dropped"].sum()) == dropped
         said = f"{dropped} late row{'s' * (dropped > 1)} dropped"
-        assert said in look(job)._repr_html_()
+        assert said in live_of(job)._repr_html_()
         assert repr(job) == f"SparkJob(counting, FINISHED, epoch 1, {said})"
     (record,) = caplog.records
     assert record.getMessage().startswith("job counting: 'counts' has dropped ")

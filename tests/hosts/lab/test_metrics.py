@@ -21,7 +21,7 @@ from kit import (
     ValueStateDescriptor,
     count,
 )
-from kit.draw.charts.live import look
+from kit.draw.charts.live import live_of
 from kit.machines.task.chain import OperatorChain
 from kit.stream.operators.metrics import MetricGroup
 from tests.hosts.spark.jobs import ThreadGang
@@ -138,7 +138,7 @@ def test_a_job_on_spark_shows_the_same() -> None:
         assert job.wait() == "FINISHED"
         check_own(job.metrics())
         meters = job.meters()
-        live = look(job)
+        live = live_of(job)
     assert meters["state_entries"].sum() == 0, "tasks that have ended have no state"
     assert meters["behind_ms"].isna().all(), "event time has ended"
     html = live._repr_html_()

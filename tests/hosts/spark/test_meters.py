@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kit import CheckpointConfig, CollectSink, GeneratorSource, SparkJob, StreamEnvironment, count
-from kit.draw.charts.live import look
+from kit.draw.charts.live import live_of
 from kit.hosts.lab import Lab, ready_job
 from kit.hosts.spark.slot import meters
 from kit.hosts.spark.slot.meters import MeterReadings, Meters
@@ -79,7 +79,7 @@ def test_a_slow_task_is_busy_and_those_before_it_are_back_pressured(job: SparkJo
 
 def test_a_look_says_what_the_job_does(job: SparkJob) -> None:
     _until(lambda: _is_rated(job) and len(job.statistics.history))
-    live = look(job)
+    live = live_of(job)
     table = live.to_pandas().set_index("vertex")
     assert list(table.index) == ["numbers", "sums", "slow"]
     assert table.loc["slow", "busiest"] > 0.5
@@ -97,7 +97,7 @@ def test_state_is_counted_and_weighed(job: SparkJob) -> None:
     metrics = job.metrics()
     of_sums = metrics[(metrics["operator"] == "sums") & (metrics["metric"] == "state_entries")]
     assert of_sums["value"].tolist() == table.loc[["sums/0", "sums/1"], "state_entries"].tolist()
-    assert "50 entries of state" in look(job)._repr_html_()
+    assert "50 entries of state" in live_of(job)._repr_html_()
 
 
 def test_event_time_is_behind_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_the_monitor_asks_and_says_what_became_of_it(job: SparkJob, tmp_path: Pa
 
 def test_what_is_no_job_on_spark_is_refused() -> None:
     with pytest.raises(TypeError, match="is a Lab; a SparkJob can be watched"):
-        look(Lab(ready_job("keyed-sum")))
+        live_of(Lab(ready_job("keyed-sum")))
 
 
 def test_waiting_is_back_pressure_when_an_output_is_full_and_idleness_when_not(monkeypatch: pytest.MonkeyPatch) -> None:
