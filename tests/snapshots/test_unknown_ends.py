@@ -17,7 +17,7 @@ from kit import CheckpointError
 from tests.cli.test_commands import ran
 from tests.flink_data import kryo_cases
 from tests.snapshots.test_serializers import LONGS, STRING, nested
-from tests.snapshots.written import BASE, header_of, lists, native, savepoint, snapshot, utf
+from tests.snapshots.written import BASE, broadcast, header_of, lists, native, savepoint, snapshot, utf
 
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 KRYO = snapshot(
@@ -94,6 +94,28 @@ def test_other_states_are_read_if_a_key_group_has_none_of_it(tmp_path: Path) -> 
     assert checkpoint.state("sums", "after")["key"].to_pylist() == [1, 7, 8]
     assert checkpoint.state("sums", "money").num_rows == 0
     assert checkpoint.measure(checkpoint.metadata.operator_states[0])["after"][0] == 3
+
+
+def test_a_broadcast_state_is_refused_for_its_keys_or_values_and_the_others_are_read(tmp_path: Path) -> None:
+    pairs = [struct.pack(">qq", number, 10 * number) for number in (7, 3, 5)]
+    money = [struct.pack(">q", number) + MONEY for number in (1, 2)]
+    states = {
+        "first": (LONGS, LONGS, pairs),
+        "values": (LONGS, KRYO, money),
+        "keys": (KRYO, LONGS, money),
+        "none": (LONGS, LONGS, []),
+        "last": (LONGS, LONGS, pairs[1:]),
+    }
+    checkpoint = kit.open_checkpoint(broadcast(tmp_path, states))
+    found = {name: checkpoint.state("rules", name) for name in ("first", "none", "last")}
+    assert found["first"].select(["key", "value"]).to_pylist() == [
+        {"key": number, "value": 10 * number} for number in (7, 3, 5)
+    ]
+    assert found["last"]["key"].to_pylist() == [3, 5]
+    assert found["none"].num_rows == 0
+    for name in ("values", "keys"):
+        with pytest.raises(CheckpointError, match=f"state '{name}': {REFUSED}: bytes of com.acme.Money"):
+            checkpoint.state("rules", name)
 
 
 def test_a_key_of_unknown_end_is_refused(tmp_path: Path) -> None:

@@ -134,6 +134,26 @@ def lists(folder: Path, states: dict[tuple[str, str], list[bytes]]) -> Path:
     return folder
 
 
+def broadcast(folder: Path, states: dict[str, tuple[bytes, bytes, list[bytes]]], uid: str = "rules") -> Path:
+    """Write a savepoint of broadcast states: by name, the serializers of keys and of values, and the pairs."""
+    data = struct.pack(">i?hh", 6, False, 0, len(states))
+    for name, (key, value, _) in states.items():
+        data += utf(name) + struct.pack(">ii", 0, 1) + utf("OPERATOR_STATE_DISTRIBUTION_MODE") + utf("BROADCAST")
+        data += struct.pack(">i", 2)
+        for kind, held in (("KEY_SERIALIZER", key), ("VALUE_SERIALIZER", value)):
+            data += utf(kind) + struct.pack(">i", 2) + held
+    infos = {}
+    for name, (_, _, pairs) in states.items():
+        infos[name] = StateMetaInfo((len(data),), OperatorStateMode.BROADCAST)
+        data += struct.pack(">i", len(pairs)) + b"".join(pairs)
+    handle = OperatorStreamStateHandle(infos, ByteStreamStateHandle(uid, data))
+    part = OperatorSubtaskState(managed_operator_state=(handle,))
+    state = OperatorState(operator_id_of_uid(uid), 1, 128, {0: part}, name=uid, uid=uid)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "_metadata").write_bytes(write_metadata(CheckpointMetadata(1, (state,)), NEWEST))
+    return folder
+
+
 def longs(folder: Path, keys: np.ndarray[tuple[int], np.dtype[np.int64]], max_parallelism: int = 128) -> Path:
     """Write a savepoint of one value state with Long keys, each with its negative as value."""
     head = header(snapshot(BASE + LONG))

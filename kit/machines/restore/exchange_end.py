@@ -114,7 +114,7 @@ class ExchangeEnd:
             if self.has_in_flight_data(port)
         ]
         if dealt:
-            self.channels = [sum(of_ports, ()) for of_ports in zip(*dealt, strict=True)] if len(dealt) > 1 else dealt[0]
+            self.channels = [sum(of_ports, ()) for of_ports in zip(*dealt, strict=True)]
 
     @property
     def _is_redistributed_at_same_parallelism(self) -> bool:

@@ -118,6 +118,18 @@ def test_a_slot_notices_that_the_driver_has_closed(inbox: Inbox) -> None:
         client.close()
 
 
+def test_every_slot_notices_that_the_driver_has_closed(inbox: Inbox) -> None:
+    server = serving(inbox, slots=3)
+    joined = [join(server, slot) for slot in range(3)]
+    for _ in joined:
+        inbox.next(SlotJoined)
+    server.close()
+    for client, slot_inbox in joined:
+        assert slot_inbox.next() == DriverMessage(ControlMessage("leave", {"for_good": True}))
+        assert slot_inbox.next() == DriverLeft(True, "ended")
+        client.close()
+
+
 def test_a_slot_of_a_deployment_that_ends_is_told_to_leave(server: ControlServer, inbox: Inbox) -> None:
     client, slot_inbox = join(server, 0)
     inbox.next(SlotJoined)

@@ -92,6 +92,16 @@ def test_a_lost_slot_restarts_the_regions_in_it() -> None:
     job.wait(5)
     (start,) = job.take(commands.StartTasks)
     assert start.attempts == {"source/0": 2, "sums/0": 2, "slot 0": 2}, "the slot has a new machine, too"
+    job.all_become(ExecutionState.RUNNING)
+    for slot, task, region in ((None, "source/0", FIRST), (1, "source/1", SECOND)):
+        if slot is None:
+            job.fail(task)
+        else:
+            job.give(events.SlotLost(epoch=1, slot=slot, error="it died"))
+        redeploy(job)
+        (start,) = job.take(commands.StartTasks)
+        lost = set() if slot is None else {f"slot {slot}"}
+        assert set(start.attempts) == {*region, *lost}, "a slot that was replaced is not replaced again"
 
 
 def test_a_failure_of_all_regions_restarts_the_job() -> None:
