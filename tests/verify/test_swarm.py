@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from kit.hosts.lab import LabError, Scenario, open_scenario
-from kit.hosts.lab.jobs.random_jobs import RandomJob
+from kit.hosts.lab.jobs.random_jobs import MODES, RandomJob
 from kit.hosts.lab.jobs.ready_jobs import job_of, random_job, ready_job
 from kit.hosts.lab.named_hook import named_hooks
 from kit.hosts.lab.random_stages import STAGES
@@ -272,6 +272,47 @@ def test_the_trials_of_this_file_have_every_class_of_input() -> None:
     assert {job.settings["tolerable_failures"] for job in jobs} == {1, 2, 1_000}
     with_side_outputs = [job for job in jobs if any(stage.startswith("aside") for stage in job.stages)]
     assert any(job.mode.startswith("unaligned") for job in with_side_outputs)
+
+
+def test_random_jobs_have_every_size_and_setting() -> None:
+    jobs = [RandomJob.drawn(Random(seed)) for seed in range(300)]
+    fields = {name: {getattr(job, name) for job in jobs} for name in ("rows", "splits", "batch_rows", "parallelism")}
+    assert fields["rows"] == set(range(31))
+    assert (fields["splits"], fields["batch_rows"], fields["parallelism"]) == ({1, 2, 3}, {1, 2, 3, 4}, {1, 2, 3})
+    assert {(job.chaining, job.credits) for job in jobs} == {(True, 1), (True, 2), (False, 1), (False, 2)}
+    assert {job.buffer_bytes for job in jobs} == {60, 200, 4_194_304}
+    assert {(job.beside, job.failover) for job in jobs} == {(n, way) for n in (0, 6, 12) for way in ("full", "region")}
+    assert {job.mode for job in jobs} == MODES.keys()
+    assert {name: {job.settings[name] for job in jobs} for name in jobs[0].settings} == {
+        "interval_ms": {None, 20, 40, 80},
+        "timeout_ms": {2_000, 10_000},
+        "min_pause_ms": {0, 20},
+        "max_retained": {1, 2, 3},
+        "max_subtasks_per_channel_state_file": {1, 2, 3, 4, 5},
+        "memory_threshold_bytes": {0, 20_480},
+        "local_recovery": {True, False},
+        "store": {"memory", "filesystem"},
+        "tolerable_failures": {1, 2, 1_000},
+    }
+    assert {len(job.stages) for job in jobs} == {0, 1, 2}
+
+
+def test_a_random_job_says_all_that_it_is() -> None:
+    assert str(RandomJob()) == (
+        "source -> sink; 12 rows in 2 splits, 2 at once; parallelism 2, 2 credits, buffers of 4194304 B; aligned"
+    )
+    stages = ("numbered", "tally split")
+    shape = {
+        "chaining": False,
+        "hooks": 2,
+        "beside": 3,
+        "failover": "region",
+        "settings": {"a": 1, "b": None, "c": "x"},
+    }
+    assert str(RandomJob(stages=stages, branch="totals", **shape)) == (
+        "source -> numbered -> tally split -> sink, and totals; 12 rows in 2 splits, 2 at once; parallelism 2, "
+        "unchained, 2 credits, buffers of 4194304 B, 2 hooks, 3 rows beside, failover of a region; aligned, a=1, c='x'"
+    )
 
 
 @pytest.mark.parametrize("given", ["log at 7", "LOG at 6", None])

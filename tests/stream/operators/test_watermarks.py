@@ -65,6 +65,20 @@ def test_a_spec_that_does_not_fit_is_refused() -> None:
         TimestampsAndWatermarks(EVENTS, "at", -1)
 
 
+def test_the_next_look_is_when_the_first_of_several_splits_becomes_idle() -> None:
+    harness = Harness(TimestampsAndWatermarks(EVENTS, "at", idle_ms=100))
+    splits = harness.operator.follow_splits()
+    splits.register(["a", "b", "c"])
+    harness.processing_time_ms = 60
+    harness.process([{"at": 5}])
+    for sequence, since_ms in (("a", 20), ("b", 10), ("c", 15)):
+        splits.nothing_now(sequence, since_ms)
+    for now_ms, next_ms in ((80, 105), (100, 110), (110, 115), (115, 120), (120, 145), (150, 160)):
+        harness.processing_time_ms = now_ms
+        harness.operator.on_processing_time(now_ms)
+        assert harness.operator.next_processing_time_ms() == next_ms
+
+
 def test_a_subtask_without_records_says_that_it_is_idle_until_event_time_goes_on() -> None:
     harness = Harness(TimestampsAndWatermarks(EVENTS, "at", idle_ms=100))
     operator = harness.operator
