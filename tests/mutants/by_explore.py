@@ -8,12 +8,26 @@ from __future__ import annotations
 import json
 import sys
 
-from kit.verify.explore import Exploration, complete_checkpoints, consistent_checkpoints, exactly_once, explore
+from kit.verify.explore import (
+    Exploration,
+    complete_checkpoints,
+    consistent_checkpoints,
+    exactly_once,
+    explore,
+    others_keep_running,
+)
 from kit.verify.explore.properties import Row
 from tests.verify.explore import jobs
 
 COUNTED: list[Row] = [(("k", "a"), ("rows", 1))]
-EXPECTED: dict[str, list[Row]] = {"counts": COUNTED, "overtakes": COUNTED, "collects": [(("n", 0),)]}
+ONE: Row = (("n", 0),)
+EXPECTED: dict[str, list[Row]] = {
+    "counts": COUNTED,
+    "overtakes": COUNTED,
+    "collects": [ONE],
+    "copies": [ONE, (("n", 1),)],
+    "pair": [ONE, ONE],
+}
 """The rows of a run of each job in which nothing goes wrong."""
 
 
@@ -21,7 +35,7 @@ def look(job: str, checkpoints: int, fault: str) -> Exploration:
     """Explore a job."""
     kinds = [fault] if fault else []
     rows = EXPECTED[job]
-    wanted = exactly_once(rows)
+    wanted = (*exactly_once(rows), *others_keep_running())
     if job == "overtakes":
         wanted = (*wanted, consistent_checkpoints(rows), complete_checkpoints(rows))
     return explore(getattr(jobs, job)(), wanted, faults=len(kinds), checkpoints=checkpoints, kinds=kinds)

@@ -23,6 +23,33 @@ MIXED = "restore_check/test_mixed_findings.py"
 Row = tuple[str, str, str, str, str, Finder]
 """Name, what it breaks, the function, the fragment of it that changes, what it becomes, what finds it."""
 
+REGIONS: tuple[Row, ...] = (
+    (
+        "region-without-its-state",
+        "a region that restarts is not restored from the latest checkpoint",
+        "kit.machines.job.job_master:JobMaster._deploy_regions_when_restored",
+        "{} if restoring is None else restoring.job.restores",
+        "{}",
+        ByExplore(job="copies", checkpoints=0, fault="kill"),
+    ),
+    (
+        "splits-of-a-region-lost",
+        "the splits of a reader that fails alone do not come back",
+        "kit.machines.job.operator_coordinators:OperatorCoordinators.reset",
+        "holder.subtask_reset(subtask, checkpoint_id)",
+        "...",
+        ByExplore(job="copies", checkpoints=0, fault="kill"),
+    ),
+    (
+        "other-regions-stopped",
+        "the tasks of all regions are stopped, and only those of the one that failed start again",
+        "kit.machines.job.region_failover:RegionFailover.begin",
+        "StopTasks(epoch=host.epoch, restart=restart.number, tasks=restart.tasks)",
+        "StopTasks(epoch=host.epoch, restart=restart.number, tasks=tuple(host.tasks))",
+        ByExplore(job="pair", checkpoints=0, fault="fail"),
+    ),
+)
+
 COORDINATOR: tuple[Row, ...] = (
     (
         "two-complete-at-once",
@@ -1292,6 +1319,7 @@ SPARK: tuple[Row, ...] = (
 )
 
 AREAS: dict[str, tuple[Row, ...]] = {
+    "regions": REGIONS,
     "coordinator": COORDINATOR,
     "task": TASK,
     "channel": CHANNEL,

@@ -23,6 +23,7 @@ LEAST = {
     "metadata": 4,
     "lab host": 3,
     "Spark host": 3,
+    "regions": 3,
     "several": 10,
     "surroundings": 25,
 }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kit.verify.explore.properties import no_duplicates as no_duplicates
     from kit.verify.explore.properties import no_loss as no_loss
     from kit.verify.explore.properties import nothing_is_left as nothing_is_left
+    from kit.verify.explore.properties import others_keep_running as others_keep_running
     from kit.verify.explore.properties import published_is_covered as published_is_covered
     from kit.verify.explore.properties import sometimes as sometimes
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
+from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.commands import (
     CancelTimer,
     CompleteRequest,
@@ -12,10 +14,11 @@ from kit.core.protocol.commands import (
     ScheduleTimer,
     SendElement,
     StartEpoch,
+    StartTasks,
     WriteRows,
 )
 from kit.core.protocol.duties import Duty
-from kit.core.protocol.events import CreditReceived, ElementReceived
+from kit.core.protocol.events import CreditReceived, ElementReceived, SubtasksRedeployed
 from kit.core.protocol.messages import JobMessage, OutputDataDecided, SlotMessage, SubmitChannelState, TaskMessage
 from kit.core.protocol.words import Machine
 from kit.hosts.lab.errors import LabError
@@ -30,6 +33,14 @@ from kit.verify.explore.machines import DueTimer, MachineStates, Outcome
 from kit.verify.explore.queues import Bags, Queues, Timers
 from kit.verify.explore.tables import Ids
 from kit.verify.explore.words import Words
+
+_WORK = (Duty.WORK, Duty.CLEAN_UP, Duty.STOP_EPOCH, Duty.STOP_TASKS, Duty.STOP_WORK)
+"""The duties that take time."""
+
+
+def parallelism_key(parallelism: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return a parallelism of the vertices as a key."""
+    return tuple(sorted(parallelism.items()))
 
 
 class Shared:
@@ -58,7 +69,7 @@ class Shared:
     def share_graph(self, graph: ExecutionGraph) -> None:
         """Share a graph from now on."""
         if id(graph) not in self.objects:
-            key = tuple(sorted(graph.parallelism.items()))
+            key = parallelism_key(graph.parallelism)
             self.graphs.setdefault(key, graph)
             self._share(graph, f"graph {key}")
             for task in graph.tasks:
@@ -75,7 +86,8 @@ class Asked:
         self.disks = Disks(layout.job, words, digester)
         self.machines: list[MachineStates] = []
         """To be filled before anything is translated: machines of a new epoch get their numbers there."""
-        self._begun: dict[tuple[tuple[tuple[str, int], ...], int], dict[int, int]] = {}
+        self._begun: dict[Hashable, dict[int, int]] = {}
+        """The machines that were created, by the parallelism and the attempts."""
 
     def translate(self, machine: Machine, commands: list[Any]) -> Outcome:
         """Return the commands of one step as changes to columns, and as events that are delivered at once."""
@@ -122,7 +134,10 @@ class Asked:
                 )
             elif isinstance(command, StartEpoch):
                 outcome.changes |= self._begin(command)
-            elif duty in (Duty.WORK, Duty.CLEAN_UP, Duty.STOP_EPOCH, Duty.STOP_WORK):
+            elif isinstance(command, StartTasks):
+                outcome.changes |= self._begin_again(machine, command)
+                handed += self._redeployed(command)
+            elif duty in _WORK:
                 change(layout.work + me, (words.number(command), duty is not Duty.STOP_WORK))
             else:
                 raise AssertionError(f"no rule translates {command!r}")
@@ -139,18 +154,53 @@ class Asked:
 
     def _begin(self, command: StartEpoch) -> dict[int, int]:
         """Create the tasks and slots of a new epoch."""
-        key = tuple(sorted(command.parallelism.items()))
-        known = self._begun.get((key, command.epoch))
-        if known is not None:
-            return known
         layout = self._layout
-        graph = self._shared.graphs[key]
-        made: list[Machine] = [StreamTask(graph, task.task, command.epoch) for task in graph.tasks]
-        if layout.has_slots:
-            made += [SlotChannelState.of(graph, slot, command.epoch) for slot in layout.slots]
-        begun = {layout.number_of[each.name]: self.machines[layout.number_of[each.name]].number(each) for each in made}
-        self._begun[key, command.epoch] = begun
-        return begun
+        graph = self._shared.graphs[parallelism_key(command.parallelism)]
+        attempts = Attempts(command.epoch, command.attempts)
+        names = [task.task for task in graph.tasks]
+        names += [slot_name(slot) for slot in layout.slots if layout.has_slots]
+        return self._create(graph, {name: attempts.of(name) for name in names})
+
+    def _begin_again(self, machine: Machine, command: StartTasks) -> dict[int, int]:
+        """Create the tasks of a region again, and the slots that were lost with some of them."""
+        assert isinstance(machine, JobMaster)
+        return self._create(self._shared.graphs[parallelism_key(machine.graph.parallelism)], command.attempts)
+
+    def _redeployed(self, command: StartTasks) -> list[tuple[int, int]]:
+        """Return the notifications of the slots that were not lost: each gets new tasks."""
+        layout, tasks = self._layout, self._by_slot(command.attempts)
+        return [
+            (layout.number_of[slot_name(slot)], self._words.number(SubtasksRedeployed(tasks=own)))
+            for slot, own in tasks.items()
+            if layout.has_slots and slot_name(slot) not in command.attempts
+        ]
+
+    def _by_slot(self, names: Collection[str]) -> dict[int, tuple[str, ...]]:
+        """Return the tasks among these machines by their slot, in the order of the graph."""
+        layout, found = self._layout, dict[int, tuple[str, ...]]()
+        for task in layout.tasks:
+            name = layout.machine_names[task]
+            if name in names:
+                slot = layout.slot_of[task]
+                found[slot] = (*found.get(slot, ()), name)
+        return dict(sorted(found.items()))
+
+    def _create(self, graph: ExecutionGraph, attempts: Mapping[str, int]) -> dict[int, int]:
+        """Return the states of new machines, by machine; `attempts` are theirs, by name."""
+        key = (parallelism_key(graph.parallelism), tuple(sorted(attempts.items())))
+        known = self._begun.get(key)
+        if known is None:
+            layout, tasks = self._layout, self._by_slot(attempts)
+            made: list[Machine] = [StreamTask(graph, name, attempts[name]) for own in tasks.values() for name in own]
+            made += [
+                SlotChannelState.of(graph, slot, attempts[slot_name(slot)], own)
+                for slot, own in tasks.items()
+                if layout.has_slots and slot_name(slot) in attempts
+            ]
+            places = [layout.number_of[each.name] for each in made]
+            known = {place: self.machines[place].number(each) for place, each in zip(places, made, strict=True)}
+            self._begun[key] = known
+        return known
 
     # --- effects of changes -----------------------------------------------------------------------------------------
 

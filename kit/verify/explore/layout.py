@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kit.core.protocol.tasks import split_task_name
 from kit.hosts.lab.world.world import JOB
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.graph.regions import Regions
 
 
 class Layout:
@@ -28,18 +30,42 @@ class Layout:
         self.has_slots = job.settings.checkpoint.unaligned
         """True if the slots have machines, which write in-flight data."""
         tasks = [task.task for task in self.graph.tasks]
-        self.slots = sorted({task.subtask_index for task in self.graph.tasks})
+        self.slots = sorted(self.graph.slots.of_all(tasks))
         slots = self.slots if self.has_slots else []
         self.machine_names = [JOB, *tasks, *(slot_name(slot) for slot in slots)]
         self.number_of = {name: number for number, name in enumerate(self.machine_names)}
         self.tasks = range(1, 1 + len(tasks))
-        self.slot_of = {self.number_of[task.task]: task.subtask_index for task in self.graph.tasks}
+        self.slot_of = {self.number_of[task]: self.graph.slots.of(task) for task in tasks}
         self.slot_of |= {self.number_of[slot_name(slot)]: slot for slot in slots}
         self.inputs: dict[int, list[tuple[int, int]]] = {task: [] for task in self.tasks}
-        """For each task its channels in order, with their senders."""
+        """For each task its input channels in order, with their senders."""
         for number, channel in enumerate(self.graph.channels):
             self.inputs[self.number_of[channel.target_task]].append((number, self.number_of[channel.source_task]))
+        self.channels_of = self._channels_by_task()
+        self._find_regions()
         self._lay_out()
+
+    def _channels_by_task(self) -> dict[int, list[int]]:
+        channels: dict[int, list[int]] = {task: [] for task in self.tasks}
+        for number, channel in enumerate(self.graph.channels):
+            for end in (channel.source_task, channel.target_task):
+                channels[self.number_of[end]].append(number)
+        return channels
+
+    def _find_regions(self) -> None:
+        regions = Regions(self.job, self.graph.parallelism)
+        self.fails_in_regions = self.job.settings.restarts_regions and len(regions) > 1
+        """True if a failure may restart some tasks while others run."""
+        vertices: dict[str, set[int]] = {}
+        for region in regions:
+            for task in region.tasks:
+                vertices.setdefault(split_task_name(task)[0], set()).add(region.number)
+        shared = {vertex for vertex, numbers in vertices.items() if len(numbers) > 1 and self.fails_in_regions}
+        sources = (task for task in self.tasks if not self.inputs[task])
+        self.sharing_coordinators = frozenset(
+            task for task in sources if split_task_name(self.machine_names[task])[0] in shared
+        )
+        """The sources whose operator coordinator has subtasks in other regions too."""
 
     def _lay_out(self) -> None:
         machines = self.machine_names

@@ -16,11 +16,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Machine
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.world.edge import LabEdge
 from kit.hosts.lab.world.world import JOB
 from kit.machines.job.job_master import JobMaster
+from kit.machines.task.stream_task import StreamTask
+from kit.stream.graph.regions import Regions
 
 Row = tuple[tuple[str, Any], ...]
 
@@ -41,7 +44,7 @@ class Situation(ABC):
 
     @abstractmethod
     def output_after_failure(self) -> list[Row]:
-        """Return all rows published in the end if a worker dies now, and there are no other faults or requests."""
+        """Return all rows published in the end if all workers die now, and there are no other faults or requests."""
 
     @property
     def master(self) -> JobMaster:
@@ -96,8 +99,8 @@ class LabSituation(Situation):
     def output_after_failure(self) -> list[Row]:
         """Return the rows that a fork of the lab publishes."""
         lab = self._lab.fork()
-        if not self.master.status.is_terminal:
-            lab.faults.kill(0)
+        for worker in lab._world.workers if not self.master.status.is_terminal else ():
+            lab.faults.kill(worker)
         lab.run()
         return LabSituation(lab).output()
 
@@ -229,6 +232,28 @@ def ids_grow() -> Property:
         return all(number > newest for number, each in now.master.checkpoints.pending.items() if not each.is_disposed)
 
     return always("no checkpoint outlives a newer one", holds)
+
+
+def others_keep_running() -> tuple[Property, ...]:
+    """Require that a failure restarts all tasks of the regions that it affects, and stops no task of another."""
+
+    def restart_together(now: Situation) -> bool:
+        master = now.master
+        regions = Regions(master.graph.job_graph, master.graph.parallelism)
+        return all(len({master.attempts.of(task) for task in region.tasks}) == 1 for region in regions)
+
+    def run(now: Situation) -> bool:
+        master = now.master
+        running = [task for task, record in master.tasks.items() if record.state is ExecutionState.RUNNING]
+        found = {name: now.machine(name) for name in running}
+        return all(
+            isinstance(task, StreamTask) and task.attempt == master.attempts.of(name) for name, task in found.items()
+        )
+
+    return (
+        always("the tasks of a region restart together", restart_together),
+        always("a task that was not told to stop runs", run),
+    )
 
 
 def exactly_once(expected: Iterable[Row]) -> tuple[Property, ...]:

@@ -1,7 +1,7 @@
 """The replay of a path of an exploration in a lab, which shows that it really happens.
 
 The search may combine several actions, or let a timer fire once it is set. The lab then adds the steps in
-between: it lets time pass until the timer is due, and lets the workers of a lost epoch leave.
+between: it lets time pass until the timer is due, and lets the workers of a lost epoch, or of lost regions, leave.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ def _is_meant(fault: Fault, move: Move) -> bool:
 
 def _kill(lab: Lab, move: Move) -> None:
     _inflict(lab, move)
-    stop = next((each for each in lab.enabled() if isinstance(each, CarryOut) and each.command == "StopEpoch"), None)
+    stops = ("StopEpoch", "StopTasks")
+    stop = next((each for each in lab.enabled() if isinstance(each, CarryOut) and each.command in stops), None)
     if stop is not None:
         lab.step(stop)
 

@@ -19,7 +19,6 @@ from kit.verify.explore.tables import Keys, Rows, mixed
 Verdicts = npt.NDArray[np.bool_]
 MOST_STEPS = 20_000
 """The most steps from a failure to the end of the job."""
-KILL = Step("kill")
 
 
 class Recovery:
@@ -36,7 +35,7 @@ class Recovery:
         self._ends: dict[tuple[int, ...], Rows] = {}
 
     def end_after_failure(self, row: Rows) -> Rows:
-        """Return where the job ends if worker 0 dies in the state of `row` and nothing is requested any more."""
+        """Return where the job ends if all workers die in the state of `row` and nothing is requested any more."""
         space = self._space
         master = space.machines[0].machines[row[0, 0]]
         newest = master.checkpoints.store.latest_id if isinstance(master, JobMaster) else -1
@@ -50,9 +49,12 @@ class Recovery:
     def _go_on(self, row: Rows) -> Rows:
         space = self._space
         row = row.copy()
-        row[:, space.failed], row[:, space.asked] = space.faults - 1, space.requests
-        _, killed = space.successors(row, KILL)
-        row = killed if len(killed) else row
+        row[:, space.asked] = space.requests
+        for slot in space.slots:
+            row[:, space.failed] = space.faults - 1
+            _, killed = space.successors(row, Step("kill", 0, slot))
+            row = killed if len(killed) else row
+        row[:, space.failed] = space.faults
         for _ in range(MOST_STEPS):
             after = next((made for step in self._steps if len(made := space.successors(row, step)[1])), None)
             if after is None or np.array_equal(after, row):

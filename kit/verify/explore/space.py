@@ -18,10 +18,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from kit.core.protocol.commands import StopEpoch
+from kit.core.protocol.commands import StopEpoch, StopTasks
 from kit.core.protocol.elements import CheckpointBarrier
-from kit.core.protocol.events import EpochEnded, ProcessInput, RequestCheckpoint, StartJob
-from kit.core.protocol.messages import AcknowledgeCheckpoint
+from kit.core.protocol.events import EpochEnded, ProcessInput, RequestCheckpoint, StartJob, TasksStopped
+from kit.core.protocol.messages import AcknowledgeCheckpoint, CancelTask
 from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
 from kit.machines.task.unknown_task import answer_for_unknown_task
@@ -75,6 +75,9 @@ class Space(Layout):
         self._unknown = Function(self._answer_for_unknown)
         self._overtaking = of_one(self._with_barrier)
         self._behind = of_one(self._behind_barrier)
+        self._cancels = Function(self._cancel_for)
+        self._epochs = of_one(self._epoch_of)
+        self._only_epochs = of_one(self._without_stops_of_tasks)
         self.turn = self.words.number(ProcessInput())
 
     # --- possible steps -------------------------------------------------------------------------------------------
@@ -236,6 +239,10 @@ class Space(Layout):
             if isinstance(command, StopEpoch):
                 self._stop(made, at)
                 answers[at] = self.words.number(EpochEnded(epoch=command.epoch))
+            elif isinstance(command, StopTasks):
+                self._stop_tasks(made, at[self._epochs.of(made[at, 0]) == command.epoch], command)
+                stopped = TasksStopped(epoch=command.epoch, restart=command.restart, tasks=command.tasks)
+                answers[at] = self.words.number(stopped)
             else:
                 answers[at] = self._file_work(made, at, machine, number)
         answered = np.flatnonzero(answers)
@@ -260,6 +267,40 @@ class Space(Layout):
         for machine in range(1, len(self.machine_names)):
             self._forget(made, at[made[at, machine] != 0], machine)
         made[at, self.wires : self.wires + self.graph.channel_count] = 0
+        made[at, self.work] = self._only_epochs.of(made[at, self.work])
+
+    def _without_stops_of_tasks(self, bag: int) -> int:
+        """Return the JobMaster's work without the stops of regions, which the end of their epoch includes."""
+        kept = (each for each in self.bags.values[bag] if not isinstance(self.words[each], StopTasks))
+        return self.bags.number(tuple(kept))
+
+    def _stop_tasks(self, made: Rows, at: Places, command: StopTasks) -> None:
+        """Cancel the tasks of regions, then remove them with everything in flight; the others keep running."""
+        there = {}
+        for task in (self.number_of[name] for name in command.tasks):
+            there[task] = exist = at[made[at, task] != 0]
+            cancels = self._cancels.of(made[exist, task] * 0 + task, made[exist, task])
+            live = np.flatnonzero(cancels)
+            self._deliver(made, exist[live], task, cancels[live])
+        for task, exist in there.items():
+            self._forget(made, exist, task)
+            self._cut_off(made, exist, task)
+
+    def _cancel_for(self, task: int, state: int) -> int:
+        """Return the message that cancels a task; 0 if it has ended."""
+        machine = self.machines[task].machines[state]
+        if not isinstance(machine, StreamTask) or machine.state.is_terminal:
+            return 0
+        return self.words.number(CancelTask(task=machine.name, attempt=machine.attempt))
+
+    def _epoch_of(self, state: int) -> int:
+        master = self.machines[0].machines[state]
+        return master.epoch if isinstance(master, JobMaster) else 0
+
+    def _cut_off(self, made: Rows, at: Places, task: int) -> None:
+        """Remove what is in flight on the channels of a task."""
+        for number in self.channels_of[task]:
+            made[at, self.wires + number] = 0
 
     def _forget(self, made: Rows, at: Places, machine: int) -> None:
         for first in (0, self.mail_to, self.mail_from, self.work, self.timer):
@@ -273,20 +314,19 @@ class Space(Layout):
         everywhere = np.arange(len(made))
         for machine in killed:
             self._forget(made, everywhere, machine)
-        names = {self.machine_names[machine] for machine in killed}
-        for number, channel in enumerate(self.graph.channels):
-            if channel.source_task in names or channel.target_task in names:
-                made[:, self.wires + number] = 0
+            if machine in self.channels_of:
+                self._cut_off(made, everywhere, machine)
         made[:, self.failed] += 1
         self._deliver(made, everywhere, 0, self._all(len(made), self.words.number(Killed(slot=step.number))))
         self._dismiss(made)
         return places, made
 
     def _dismiss(self, made: Rows) -> None:
-        """Let the remaining workers of the epoch leave at once, if the JobMaster asks for it."""
+        """Let the workers of the epoch, or the tasks of its regions, leave at once, if the JobMaster asks for it."""
         for place in range(MOST_TRIED):
             commands = self.bags.member(made[:, self.work], place)
-            stops = [number for number in np.unique(commands).tolist() if isinstance(self.words[number], StopEpoch)]
+            different = np.unique(commands).tolist()
+            stops = [number for number in different if isinstance(self.words[number], StopEpoch | StopTasks)]
             at = np.flatnonzero(np.isin(commands, stops))
             if len(at):
                 some = made[at]

@@ -14,7 +14,15 @@ from kit.stream.operators.functions.process import ProcessFunction
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 
-def counts(*, rows: int = 1, sources: int = 1, keyed: int = 1, sinks: int | None = None, **checkpoint: Any) -> Any:
+def counts(
+    *,
+    rows: int = 1,
+    sources: int = 1,
+    keyed: int = 1,
+    sinks: int | None = None,
+    failover: str = "region",
+    **checkpoint: Any,
+) -> Any:
     """Rows with keys a and b in turn, from `sources` subtasks, are counted by `keyed`, and collected by `sinks`."""
     settings: dict[str, Any] = {"interval_ms": None, "memory_threshold_bytes": 0, "max_concurrent": 2} | checkpoint
     env = StreamEnvironment(
@@ -23,6 +31,7 @@ def counts(*, rows: int = 1, sources: int = 1, keyed: int = 1, sinks: int | None
         max_parallelism=2,
         checkpoint=CheckpointConfig(**settings),
         restart=FixedDelay(3, 1_000),
+        failover=failover,
     )
     records = [{"n": number, "k": "ab"[number % 2]} for number in range(rows)]
     stream = env.from_source(CollectionSource(records, batch_rows=1), uid="rows")
@@ -75,4 +84,46 @@ def hears(**checkpoint: Any) -> Any:
     first = stream.process(Hears, returns=returns).uid("first")
     second = first.rebalance().process(Hears, returns=returns).uid("second")
     second.sink_to(CollectSink("hears"), uid="out")
+    return env
+
+
+def copies(*, rows: int = 2, sources: int = 2, **checkpoint: Any) -> Any:
+    """Rows are collected by the subtasks that read them: each is a region, and they share a source coordinator.
+
+    No worker has tasks of two regions.
+    """
+    settings: dict[str, Any] = {"interval_ms": None, "memory_threshold_bytes": 0} | checkpoint
+    env = StreamEnvironment(
+        "copies",
+        parallelism=sources,
+        max_parallelism=2,
+        checkpoint=CheckpointConfig(**settings),
+        restart=FixedDelay(3, 1_000),
+        failover="region",
+    )
+    records = [{"n": number} for number in range(rows)]
+    source = CollectionSource(records, splits=rows, batch_rows=1)
+    env.from_source(source, uid="rows").sink_to(CollectSink("copies"), uid="out")
+    return env
+
+
+def pair(*, rows: int = 1, sources: int = 1, **checkpoint: Any) -> Any:
+    """Rows are collected by `steady`, one task, and by `shaky`, which has an exchange: two regions.
+
+    Worker 0 has tasks of both; with two `sources` of `shaky`, worker 1 has tasks of that only.
+    """
+    settings: dict[str, Any] = {"interval_ms": None, "memory_threshold_bytes": 0} | checkpoint
+    env = StreamEnvironment(
+        "pair",
+        max_parallelism=2,
+        checkpoint=CheckpointConfig(**settings),
+        restart=FixedDelay(3, 1_000),
+        failover="region",
+    )
+    records = [{"n": number} for number in range(rows)]
+    for name in ("steady", "shaky"):
+        stream: Any = env.from_source(CollectionSource(records, batch_rows=1), uid=name)
+        if name == "shaky":
+            stream = stream.set_parallelism(sources).rebalance()
+        stream.sink_to(CollectSink(name), uid=f"{name}-out")
     return env

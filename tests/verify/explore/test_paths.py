@@ -21,7 +21,7 @@ from kit.verify.explore.replay import moves, replay
 from kit.verify.explore.situation import RowSituation
 from kit.verify.explore.space import Space
 from kit.verify.explore.steps import FAULTS, Step
-from tests.verify.explore.jobs import counts, overtakes, timed
+from tests.verify.explore.jobs import copies, counts, overtakes, pair, timed
 
 
 def _walk(space: Space, random: Random, *, most: int = 400) -> list[Step]:
@@ -41,7 +41,15 @@ def _walk(space: Space, random: Random, *, most: int = 400) -> list[Step]:
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
-    ("of", "kind"), [*((counts, kind) for kind in FAULTS), (overtakes, "kill"), (overtakes, "fail"), (timed, "kill")]
+    ("of", "kind"),
+    [
+        *((counts, kind) for kind in FAULTS),
+        *((overtakes, kind) for kind in ("kill", "fail")),
+        (timed, "kill"),
+        (copies, "kill"),
+        (pair, "fail"),
+        *((partial(of, unaligned=True), kind) for of in (copies, pair) for kind in ("kill", "fail")),
+    ],
 )
 def test_a_path_ends_as_it_does_in_a_lab(of: Callable[..., Any], kind: str, seed: int) -> None:
     job = explorable(of(rows=2, sources=2))
@@ -67,6 +75,7 @@ def test_a_path_ends_as_it_does_in_a_lab(of: Callable[..., Any], kind: str, seed
     [
         lambda: counts(rows=2, sources=2),
         lambda: timed(rows=2, sources=2),
+        lambda: pair(rows=2, sources=2),
         *(partial(ready_job, name, interval_ms=None, rows=4) for name in ("every-kind", "sessions", "broadcast")),
     ],
 )

@@ -24,6 +24,7 @@ from kit.core.protocol.messages import CheckpointMetrics, InitializationMetrics
 from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.handles import InputChannelInfo, KeyGroupRange, ResultSubpartitionInfo
 from kit.machines.coordinator.statistics import SubtaskStats, TaskInitialization
+from kit.stream.graph.regions import Region, Regions
 
 T = TypeVar("T")
 Memo = dict[int, Any]
@@ -55,6 +56,8 @@ VALUES: tuple[type, ...] = (
     InputChannelInfo,
     ResultSubpartitionInfo,
     KeyGroupRange,
+    Region,
+    Regions,
 )
 """Immutable types; their subclasses are immutable too."""
 

@@ -36,7 +36,9 @@ from kit.verify.explore.words import NOW_MS
 
 Mask = npt.NDArray[np.bool_]
 AT_ANY_TIME = frozenset({"expire", "fail"})
-"""The kinds of fault that may abort a checkpoint at any moment while the job continues."""
+"""The kinds of fault that may abort a checkpoint at any moment while the job continues. If a failure restarts one
+region, a killed worker does so too, and the tasks of other regions learn of it.
+"""
 LATER = "lose"
 """The kind of fault that does so once nothing else can happen."""
 _NEWS = (NotifyCheckpointAborted, DeclineCheckpoint, CancelCheckpointMarker)
@@ -49,7 +51,8 @@ class Aborts:
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self._may_fail = bool(space.kinds & AT_ANY_TIME)
+        at_any_time = AT_ANY_TIME | {"kill"} if space.fails_in_regions else AT_ANY_TIME
+        self._may_fail = bool(space.kinds & at_any_time)
         self._may_end_so = self._may_fail or LATER in space.kinds
         self._sets: Interned[frozenset[int]] = Interned()
         self._none = self._sets.number(frozenset())
@@ -152,7 +155,8 @@ class Aborts:
     ) -> Iterable[frozenset[int]] | None:
         """Return the news that may come to a task, as words, or None if something else is waiting for it.
 
-        There is one set for each checkpoint that may be aborted, since one fault aborts one checkpoint.
+        There is one set for each checkpoint that may be aborted, since one fault aborts one checkpoint; the failure of
+        a region aborts all of them.
         """
         space = self._space
         machine = space.machines[task].machines[state]
@@ -163,7 +167,7 @@ class Aborts:
         if any(isinstance(space.words[each], TriggerTaskCheckpoint) for each in letters):
             return None
         over = self._sets[notices]
-        if space.faults == 1 and self._sets[at_stake]:
+        if space.faults == 1 and self._sets[at_stake] and not space.fails_in_regions:
             alternatives = [over | {each} for each in sorted(self._sets[at_stake])]
         else:
             alternatives = [over | self._sets[at_stake]]

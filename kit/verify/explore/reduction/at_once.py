@@ -110,7 +110,8 @@ def after_the_last_fault(batch: Batch) -> Iterator[Chosen]:
     holds because `splits`, `choices`, `own_affairs` and `source_turns` have handled before all that a source may do:
     which split it reads, and whether the last checkpoint begins before or after it has ended, since what completes a
     checkpoint lets the JobMaster request the last one. Where turns are steps of their own, it holds only when the last
-    checkpoint is complete.
+    checkpoint is complete. Once a region has restarted it no longer holds: tasks of another region may be leaving,
+    after a checkpoint that was to be the last, while one more is taken.
     """
     space, known, rows = batch.space, batch.known, batch.rows
     quiet = (known.under_way(batch.master) <= 1) & ~batch.may_abort & ~batch.contested
@@ -118,6 +119,8 @@ def after_the_last_fault(batch: Batch) -> Iterator[Chosen]:
     quiet &= (rows[:, space.failed] >= space.faults) & (rows[:, space.asked] >= space.requests)
     if not space.takes_turns:
         quiet &= known.is_over(batch.master)
+    if space.fails_in_regions:
+        quiet &= ~known.has_failed_over(batch.master)
     if quiet.any():
         for machine in range(len(space.machine_names)):
             if machine in space.tasks:

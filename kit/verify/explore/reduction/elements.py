@@ -146,12 +146,13 @@ def own_affairs(batch: Batch) -> Iterator[Chosen]:
 def source_turns(batch: Batch) -> Iterator[Chosen]:
     """Let a source read on, if it cannot be told to take a checkpoint any more.
 
-    Other messages do not matter to what it reads; if a checkpoint may be aborted, the source itself is asked.
+    Other messages do not matter to what it reads; if a checkpoint may be aborted, the source itself is asked. What a
+    reader in another region leaves to it, by failing, does matter.
     """
     space, known, rows = batch.space, batch.known, batch.rows
     left_alone = known.barriers.cannot_begin(rows)
     for task in space.tasks:
-        if not known.inputs[task]:
+        if not known.inputs[task] and task not in space.sharing_coordinators:
             calm = left_alone & (batch.may_abort | (rows[:, space.mail_to + task] == 0))
             calm &= space.machines[task].has_turn.of(rows[:, task])
             threatened = np.flatnonzero(calm & batch.may_abort)

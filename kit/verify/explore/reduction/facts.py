@@ -56,6 +56,7 @@ class Knowledge:
         self._under_way = of_one(self._count)
         self._older = Function(self._is_older_pending)
         self._over = of_one(self._took_last)
+        self._failed_over = of_one(self._has_failed_over)
         self._not_last = Function(self._others_are_awaited)
 
     # --- words --------------------------------------------------------------------------------------------------------
@@ -111,6 +112,14 @@ class Knowledge:
         ledger = master.checkpoints.ledger
         return ledger.took_last_checkpoint and not ledger.pending and self.barriers.is_idle(state)
 
+    def has_failed_over(self, states: Ids) -> Mask:
+        """Return where a region has restarted, or does so, while others run."""
+        return self._failed_over.holds(states)
+
+    def _has_failed_over(self, state: int) -> bool:
+        master = self.master(state)
+        return master is not None and (master.failover.is_under_way or bool(master.attempts.restarted))
+
     def is_not_the_last(self, states: Ids, words: Ids) -> Mask:
         """Return where the JobMaster also waits for others before it reacts to what this word reports, or leads to."""
         return self._not_last.holds(states, words)
@@ -125,11 +134,16 @@ class Knowledge:
         return checkpoint is not None and checkpoint.waits_for_others
 
     def _others_are_to_end(self, state: int, master: JobMaster, word: TaskStateChanged) -> bool:
-        """Return True if other tasks have yet to see all their input, or to leave after the last checkpoint."""
+        """Return True if other tasks have yet to see all their input, or to leave after the last checkpoint.
+
+        If a region may restart meanwhile, the last checkpoint is taken again, and it matters which tasks have left.
+        """
         records = master.tasks.items()
         if word.end_of_data:
             return sum(not record.data_ended for _, record in records) > 1
         if word.state is not ExecutionState.FINISHED or not self.barriers.is_idle(state):
+            return False
+        if self.space.fails_in_regions and self.space.kinds:
             return False
         staying = sum(record.state is not ExecutionState.FINISHED for _, record in records)
         return master.checkpoints.ledger.took_last_checkpoint and staying > 1
