@@ -328,6 +328,16 @@ FAILURE: dict[str, tuple[Form, str]] = {
         ),
         "All tasks run in epoch 1 until one fails, and again in epoch 2",
     ),
+    "deployment": (
+        Line(
+            (
+                ("pipeline a", (Bar(0, 100, "box", "deployment 1"),)),
+                ("pipeline b", (Bar(0, 44, "box", "deployment 2"), Bar(58, 100, "box", "deployment 3", True))),
+            ),
+            ((51, 1, "✗", "head bad"),),
+        ),
+        "One of two pipelines fails and is deployed again, while the other runs on",
+    ),
     "tolerable failures": (
         Line(
             (
