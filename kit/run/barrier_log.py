@@ -115,18 +115,12 @@ def _before(items: Sequence[Item], checkpoint_id: int) -> Iterator[Item]:
     return takewhile(lambda item: (item.kind, item.checkpoint_id) != ("barrier", checkpoint_id), items)
 
 
-def _at_arrival(channel: ChannelMoment, checkpoint_id: int) -> Sequence[Item]:
-    """Return what is in the receiver's queue, if the barrier on the wire overtakes."""
-    overtakes = any(item.checkpoint_id == checkpoint_id and item.unaligned for item in channel.wire)
-    return channel.arrived if overtakes else ()
-
-
 _OVERTAKING: dict[str, Callable[[ChannelMoment, int], Iterable[Item]]] = {
     SendElement.__name__: lambda channel, checkpoint_id: _before(channel.queued, checkpoint_id),
-    ElementReceived.__name__: _at_arrival,
+    ElementReceived.__name__: lambda channel, checkpoint_id: channel.arrived,
     BarrierPrioritized.__name__: lambda channel, checkpoint_id: _before(channel.arrived, checkpoint_id),
 }
-"""What a barrier overtakes with a record, from the content of its channel before that."""
+"""What a barrier that overtakes (`_may_overtake`) passes with a record, from the content of its channel before that."""
 
 
 def _may_overtake(record: TraceRecord) -> bool:
