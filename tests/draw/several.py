@@ -73,7 +73,7 @@ def pictures() -> Iterator[tuple[str, list[str]]]:
         table = checkpoints_table(lab.moment()).drop(columns=["triggered_ms", "duration_ms"])
         yield f"{name}, at its end: checkpoints", table.to_csv(index=False).splitlines()
         yield f"{name}, at its end: film", list(_film(lab))
-    compared = compare(ends)._repr_html_()
+    compared = compare({**ends, "several again": ends["several"].trace})._repr_html_()
     yield "both at their ends: compared", _words(compared) + _shapes(compared)
 
 
@@ -102,17 +102,17 @@ def _lines(graph: Graph) -> Iterator[str]:
 
 
 def _film(lab: Lab) -> Iterator[str]:
-    """Each 20th frame of the film, and the frames that are inserted at the first and the last gap."""
+    """Each 20th frame of the film, and what becomes of the last and of the first gap when they get frames."""
     builder = FilmBuilder()
     builder.take(run_of(lab))
     frames = builder.film["frames"]
     yield from map(_told, frames[::20])
     gaps = [number for number, frame in enumerate(frames) if frame.get("skipped")]
-    for gap in gaps[-1:] + gaps[:1]:
+    for gap in (gaps[-1], gaps[0]):
         before, after = frames[gap - 1]["n"], frames[gap]["n"]
         yield f"before frame {gap}, of {after - before} records:"
-        inserted = builder.insert(gap, (before + after) // 2)["frames"]
-        yield from map(_told, inserted[:2] + inserted[-2:])
+        count = len(builder.insert(gap, (before + after) // 2)["frames"])
+        yield from map(_told, frames[gap - 1 : gap + count + 1])
 
 
 def _told(frame: Film) -> str:
@@ -121,7 +121,8 @@ def _told(frame: Film) -> str:
         for name in ("stage", "n", "in_story", "step", "mark", "skipped", "by", "about")
         if name in frame
     ]
-    return f"{' '.join(shown)}: {frame['words'][0]}"
+    drawn = f"{len(frame['set'])} sprites" + " in all" * ("whole" in frame)
+    return f"{' '.join(shown)}: {frame['words'][0]}; {drawn}"
 
 
 def _job(lab: Lab, closed: frozenset[str] = frozenset()) -> Iterator[str]:
