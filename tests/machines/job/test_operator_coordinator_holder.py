@@ -407,6 +407,10 @@ def test_gates_refuse_to_go_back() -> None:
     gateway.close(2)
     gateway.send_event({})
     assert repr(gateway) == "GatedSubtask(0@1, closed by [2], 1 held)"
+    gateway.mark(3)
+    gateway.close(3)
+    gateway.send_event({"n": 2})
+    assert repr(gateway) == "GatedSubtask(0@1, closed by [2, 3], 2 held)"
 
 
 class SeveralHost(Host):
