@@ -10,7 +10,7 @@ from kit.draw.stage.drawing import scene
 from kit.draw.stage.frames import frames, moment_svg
 from kit.draw.stage.job_master_panel import Words
 from kit.draw.stage.layout import cells_in_a_row, lay_out
-from kit.draw.stage.scene import Scene, fit, fit_name
+from kit.draw.stage.scene import Scene, fit, fit_name, short
 from kit.draw.svg import picture_layout, still
 from kit.hosts.lab import open_scenario
 from kit.run.captions import listed
@@ -164,3 +164,8 @@ def test_names_that_are_cut_keep_what_their_neighbours_differ_by() -> None:
 
 def test_the_subtasks_of_a_closed_vertex_stand_in_rows_of_about_one_length() -> None:
     assert [cells_in_a_row(many) for many in (9, 11, 12, 40, 50)] == [9, 11, 6, 10, 10]
+
+
+def test_counts_are_short_in_thousands_and_millions() -> None:
+    counts = (0, 999, 1_000, 12_345, 999_999, 1_000_000, 45_600_000)
+    assert [*map(short, counts)] == ["0", "999", "1k", "12k", "999k", "1M", "45M"]

@@ -137,8 +137,7 @@ def surface_of(value: object) -> Surface:
     for kind, surface in SURFACES:
         if isinstance(value, kind):
             return surface
-    kinds = tuple(each.__name__ for each in type(value).__mro__[:1])
-    return _OTHERS.get(kinds[0], OPAQUE)
+    return _OTHERS.get(type(value).__name__, OPAQUE)
 
 
 _OTHERS = {
