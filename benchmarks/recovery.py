@@ -90,7 +90,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 def reads(job: SparkJob, epoch: int) -> bool:
     """Return True if every slot of this epoch has read rows."""
     driver = driver_of(job)
-    rows = [count for (number, _), count in list(driver.slots.rows_read.items()) if number == epoch]
+    rows = [count for (number, *_), count in list(driver.slots.rows_read.items()) if number == epoch]
     return driver.master.epoch == epoch and bool(rows) and len(rows) == len(job.look.workers()) and all(rows)
 
 
@@ -121,8 +121,7 @@ KINDS = ("StopEpoch", "EpochEnded", "DeployTask", "AllTasksRunning", "JobRescale
 
 def joined_at(job: SparkJob, default: int) -> int:
     """Return the time at which the slots of the present epoch were connected."""
-    epoch = driver_of(job).slots.epoch
-    return default if epoch is None else max(default, epoch.connected_ms)
+    return max(default, driver_of(job).slots.connected_ms)
 
 
 def kill(job: SparkJob) -> Callable[[], None]:

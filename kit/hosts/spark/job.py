@@ -519,7 +519,7 @@ class SparkJob(Asking):
         if self._uses_spark:
             from kit.hosts.spark.preflight import check_rescale
 
-            check_rescale(self.spark, self.job, wanted)
+            check_rescale(self.spark, self.job, self._driver.master.rescaling.wanted | wanted)
         request = self._ask(lambda n: RequestRescale(request_id=n, parallelism=wanted, at_once=at_once), wait=wait)
         return self if wait else int(request)
 

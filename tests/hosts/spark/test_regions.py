@@ -280,6 +280,8 @@ def test_on_spark_each_region_is_a_barrier_stage_of_its_own(tmp_path: Path, spar
         until(lambda: attempts_of(job.trace, "shaky") == {1, 2}, job)
         until(lambda: len(job.look.workers()) == 4, job)
         after = job.look.workers()
+        with pytest.raises(ValueError, match="cannot be rescaled: the job needs 18 slots at once"):
+            job.rescale({"shaky-totals": 16})
         assert job.wait() == "FINISHED"
     assert {slot for slot in after if after[slot] == before[slot]} == set(STEADY)
     assert attempts_of(job.trace, "steady") == {1}

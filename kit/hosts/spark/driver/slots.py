@@ -112,6 +112,8 @@ class Slots:
         """The number of slots of the latest epoch, or of the first one before it is deployed."""
         self._deployed = 0
         """The number of deployments so far."""
+        self.connected_ms = 0
+        """The time at which the slots of a gang last connected with each other, by the driver's clock."""
         self._deployments: dict[int, Deployment] = {}
         """The deployments that are not over, by number."""
         self._stops: list[_Stop] = []
@@ -238,6 +240,7 @@ class Slots:
         deployment.connected.add(slot)
         if deployment.is_connected:
             self._driver.timers.cancel(_timer(_START_TIMER, deployment))
+            self.connected_ms = self._driver.now()
             if all(each.is_connected for each in self._deployments.values()):
                 self._driver.slots_connected()
             for receiver, words in deployment.take_waiting():
