@@ -18,8 +18,7 @@ def test_the_lab_sees_to_every_duty() -> None:
 
 
 def test_spark_sees_to_every_duty_and_driver_and_slot_know_which_is_whose() -> None:
-    # A job on Spark is one region, so nothing of it is ever stopped alone.
-    assert set(JobDriver.DUTIES) | set(TaskHost.DUTIES) == set(Duty) - {Duty.STOP_TASKS, Duty.START_TASKS}
+    assert set(JobDriver.DUTIES) | set(TaskHost.DUTIES) == set(Duty)
     both = set(JobDriver.DUTIES) & set(TaskHost.DUTIES)
     assert both == {Duty.OBSERVE, Duty.SET_TIMER, Duty.CANCEL_TIMER, Duty.WORK}
 
