@@ -183,6 +183,10 @@ class StopTasks(Command):
     duty: ClassVar = Duty.STOP_TASKS
     answers: ClassVar = (events.TasksStopped,)
 
+    def stopped(self, slots: tuple[int, ...] = ()) -> events.TasksStopped:
+        """Return the answer, once the tasks have stopped, and with them these slots."""
+        return events.TasksStopped(epoch=self.epoch, restart=self.restart, tasks=self.tasks, slots=slots)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTasks(Command):

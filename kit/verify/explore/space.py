@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from kit.core.protocol.commands import StopEpoch, StopTasks
 from kit.core.protocol.elements import CheckpointBarrier
-from kit.core.protocol.events import EpochEnded, ProcessInput, RequestCheckpoint, StartJob, TasksStopped
+from kit.core.protocol.events import EpochEnded, ProcessInput, RequestCheckpoint, StartJob
 from kit.core.protocol.messages import AcknowledgeCheckpoint, CancelTask
 from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
@@ -241,8 +241,7 @@ class Space(Layout):
                 answers[at] = self.words.number(EpochEnded(epoch=command.epoch))
             elif isinstance(command, StopTasks):
                 self._stop_tasks(made, at[self._epochs.of(made[at, 0]) == command.epoch], command)
-                stopped = TasksStopped(epoch=command.epoch, restart=command.restart, tasks=command.tasks)
-                answers[at] = self.words.number(stopped)
+                answers[at] = self.words.number(command.stopped())
             else:
                 answers[at] = self._file_work(made, at, machine, number)
         answered = np.flatnonzero(answers)

@@ -267,8 +267,7 @@ class FollowingWorld(World):
         self.forget_tasks(ended)
         for slot in slots:
             self.forget_worker(slot)
-        stopped = TasksStopped(epoch=command.epoch, restart=command.restart, tasks=command.tasks, slots=slots)
-        return Envelope(stopped, cause)
+        return Envelope(command.stopped(slots), cause)
 
     def _find_redeployment(self, event: Handled) -> Take | None:
         return partial(Envelope, SubtasksRedeployed(tasks=tuple(event.facts["tasks"])), event.cause)

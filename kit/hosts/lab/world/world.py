@@ -39,7 +39,6 @@ from kit.core.protocol.events import (
     RowsAvailable,
     SlotLost,
     SubtasksRedeployed,
-    TasksStopped,
     TimerFired,
 )
 from kit.core.protocol.messages import (
@@ -336,8 +335,7 @@ class World:
                 if not task.state.is_terminal:
                     self.deliver(task, CancelTask(task=task.name, attempt=task.attempt), cause)
             self.forget_tasks(there)
-        stopped = TasksStopped(epoch=command.epoch, restart=command.restart, tasks=command.tasks)
-        self.deliver(self.master, stopped, cause)
+        self.deliver(self.master, command.stopped(), cause)
 
     def forget_tasks(self, names: list[str]) -> None:
         """Remove tasks that have ended, with everything in flight to and from them."""

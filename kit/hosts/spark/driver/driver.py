@@ -16,7 +16,7 @@ import logging
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, ClassVar, assert_never
 
@@ -32,7 +32,7 @@ from kit.core.protocol.commands import (
     StopTasks,
 )
 from kit.core.protocol.duties import Command, Duty, by_command, refused
-from kit.core.protocol.events import ClusterStopped, EpochEnded, StartJob, TasksStopped, TimerFired
+from kit.core.protocol.events import ClusterStopped, EpochEnded, StartJob, TimerFired
 from kit.core.protocol.notes import AllTasksRunning, CheckpointCompleted, Note
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, ProtocolMessage
@@ -406,14 +406,10 @@ class JobDriver:
     def _stop_tasks(self, command: StopTasks, cause: str) -> None:
         self.slots.stop_tasks(command, cause)
 
-    def tasks_over(self, stop: Envelope, slots: Collection[int]) -> None:
+    def tasks_over(self, stop: Envelope, slots: tuple[int, ...]) -> None:
         """React when nothing of these slots runs any more, as `stop` requested."""
         self._look_for_slots()  # by now Spark knows which slots were lost
-        command = stop.word
-        stopped = TasksStopped(
-            epoch=command.epoch, restart=command.restart, tasks=command.tasks, slots=tuple(sorted(slots))
-        )
-        self.handle(stopped, stop.cause)
+        self.handle(stop.word.stopped(slots), stop.cause)
 
     def epoch_over(self, stop: Envelope) -> None:
         """React when nothing of the epoch runs any more, as `stop` requested."""

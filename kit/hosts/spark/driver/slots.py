@@ -17,7 +17,7 @@ import contextlib
 import queue
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -83,7 +83,7 @@ class Driver(Protocol):
     def epoch_over(self, stop: Envelope) -> None:
         """React when nothing of the epoch runs any more, as `stop` requested."""
 
-    def tasks_over(self, stop: Envelope, slots: Collection[int]) -> None:
+    def tasks_over(self, stop: Envelope, slots: tuple[int, ...]) -> None:
         """React when nothing of these slots runs any more, as `stop` requested."""
 
 
