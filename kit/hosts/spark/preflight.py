@@ -58,7 +58,7 @@ def least_slots(job: JobGraph) -> int:
 
 def slots_wanted(job: JobGraph) -> int:
     """Return the number of slots that the job asks for at first."""
-    return len(TaskSlots(job, {vertex.name: vertex.parallelism for vertex in job.vertices}))
+    return len(TaskSlots(job, job.parallelism))
 
 
 def placed(job: JobGraph, spark: SparkSession | None) -> tuple[JobGraph, str]:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from kit.core.protocol.commands import CancelTimer, ScheduleTimer, StopTasks
 from kit.core.protocol.events import TasksStopped
@@ -89,13 +89,9 @@ class RegionRestart:
 class RegionFailover:
     """The regions of the running epoch, and their restarts under way."""
 
-    without_effect: ClassVar = frozenset({"_regions"})
-
     def __init__(self, settings: JobSettings, host: FailoverHost) -> None:
         self.is_enabled = settings.restarts_regions
         self._host = host
-        self._regions: Regions | None = None
-        """The regions of the running epoch, computed with its first failure."""
         self._restarts: dict[int, RegionRestart] = {}
         self.count = 0
         """The number of restarts of regions so far."""
@@ -117,16 +113,14 @@ class RegionFailover:
     @property
     def regions(self) -> Regions:
         """The regions of the running epoch."""
-        if self._regions is None:
-            self._regions = Regions(self._host.graph.job_graph, self._host.graph.parallelism)
-        return self._regions
+        return self._host.graph.regions
 
     def _slots_of(self, *regions: Region) -> frozenset[int]:
         return self._host.graph.slots.of_all(task for region in regions for task in region.tasks)
 
     def deployed(self) -> None:
         """Start an epoch: every task is deployed, and every slot is there."""
-        self._regions, self._lost_slots = None, set()
+        self._lost_slots = set()
 
     def of_task(self, task: str) -> tuple[Region, ...]:
         """Return the region of a task that has failed, unless it restarts already; none if whole jobs restart."""

@@ -56,7 +56,7 @@ class Rescaling:
 
     def __init__(self, job: JobGraph, host: RescalingJob) -> None:
         self.settings: RescaleConfig = job.settings.rescaling
-        self.wanted = {vertex.name: vertex.parallelism for vertex in job.vertices}
+        self.wanted = job.parallelism
         self.slots: int | None = None
         """The number of available slots; None if that is unknown, or irrelevant."""
         self.trigger = ""

@@ -14,7 +14,6 @@ from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.shape import EpochShape, ShapeChannel, ShapeEdge, ShapeOperator, ShapeVertex
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
-from kit.stream.graph.regions import Regions
 from kit.stream.settings.setting_rules import SlotSharing
 
 
@@ -37,8 +36,8 @@ def epoch_shape(graph: ExecutionGraph, epoch: int = 1) -> EpochShape:
     )
     by_region = job.settings.slot_sharing is SlotSharing.REGION
     slots = tuple(map(graph.slots.tasks_in, range(len(graph.slots)))) if by_region else ()
-    in_regions = job.settings.restarts_regions and len(Regions(job, graph.parallelism)) > 1
-    return EpochShape(epoch, vertices, _Channels(graph), job.name, operators, tuple(_edges(job)), slots, in_regions)
+    edges = tuple(_edges(job))
+    return EpochShape(epoch, vertices, _Channels(graph), job.name, operators, edges, slots, graph.restarts_regions)
 
 
 class _Channels(Sequence[ShapeChannel]):

@@ -21,6 +21,7 @@ from kit.core.state.handles import KeyGroupRange
 from kit.core.state.key_groups import UPPER_BOUND_MAX_PARALLELISM, key_group_range_for_operator_index
 from kit.stream.graph.job_graph import JobEdge, JobGraph, JobVertex
 from kit.stream.graph.partitioners import Partitioner, PartitionerKind, create_partitioner
+from kit.stream.graph.regions import Regions
 from kit.stream.graph.slot_sharing import TaskSlots
 from kit.stream.graph.stream_graph import GraphError
 from kit.stream.graph.wiring import Channel, Wiring
@@ -158,6 +159,16 @@ class ExecutionGraph:
     def slots(self) -> TaskSlots:
         """The slots in which the tasks run."""
         return TaskSlots(self.job_graph, self.parallelism)
+
+    @property
+    def regions(self) -> Regions:
+        """The pipelined regions of the tasks."""
+        return self.slots.regions
+
+    @property
+    def restarts_regions(self) -> bool:
+        """True if a failure may restart some tasks while others run."""
+        return self.job_graph.settings.restarts_regions and len(self.regions) > 1
 
     def tasks_in_slot(self, slot: int) -> tuple[ExecutionVertex, ...]:
         """Return the subtasks that run in a slot, in the order of `tasks`."""

@@ -175,6 +175,11 @@ class JobGraph:
         """The operators of all vertices, in order."""
         return tuple(operator for vertex in self.vertices for operator in vertex.operators)
 
+    @property
+    def parallelism(self) -> dict[str, int]:
+        """The parallelism that each vertex has at first, by name."""
+        return {vertex.name: vertex.parallelism for vertex in self.vertices}
+
     def vertex(self, name: str) -> JobVertex:
         """Return the vertex with this name. Raises KeyError, which lists the known names, for another one."""
         if name not in self._by_name:

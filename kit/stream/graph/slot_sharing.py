@@ -75,10 +75,11 @@ class TaskSlots:
         """Return the slots in groups that no exchange connects, so that each can be started and lost by itself."""
         if not self._by_region:
             return [tuple(range(len(self)))]
-        return [tuple(sorted(self.of_all(region.tasks))) for region in self._regions]
+        return [tuple(sorted(self.of_all(region.tasks))) for region in self.regions]
 
     @cached_property
-    def _regions(self) -> Regions:
+    def regions(self) -> Regions:
+        """The regions of the job."""
         return Regions(self._job, self._parallelism)
 
     @cached_property
@@ -86,7 +87,7 @@ class TaskSlots:
         slots: dict[tuple[int, int], int] = {}
         return {
             task: slots.setdefault((region.number, split_task_name(task)[1]), len(slots))
-            for region in self._regions
+            for region in self.regions
             for task in sorted(region.tasks, key=lambda task: split_task_name(task)[1])
         }
 

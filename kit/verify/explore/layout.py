@@ -14,7 +14,6 @@ from kit.hosts.lab.world.world import JOB
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
-from kit.stream.graph.regions import Regions
 
 
 class Layout:
@@ -53,11 +52,10 @@ class Layout:
         return channels
 
     def _find_regions(self) -> None:
-        regions = Regions(self.job, self.graph.parallelism)
-        self.fails_in_regions = self.job.settings.restarts_regions and len(regions) > 1
+        self.fails_in_regions = self.graph.restarts_regions
         """True if a failure may restart some tasks while others run."""
         vertices: dict[str, set[int]] = {}
-        for region in regions:
+        for region in self.graph.regions:
             for task in region.tasks:
                 vertices.setdefault(split_task_name(task)[0], set()).add(region.number)
         shared = {vertex for vertex, numbers in vertices.items() if len(numbers) > 1 and self.fails_in_regions}

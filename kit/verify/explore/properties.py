@@ -23,7 +23,6 @@ from kit.hosts.lab.world.edge import LabEdge
 from kit.hosts.lab.world.world import JOB
 from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
-from kit.stream.graph.regions import Regions
 
 Row = tuple[tuple[str, Any], ...]
 
@@ -239,8 +238,7 @@ def others_keep_running() -> tuple[Property, ...]:
 
     def restart_together(now: Situation) -> bool:
         master = now.master
-        regions = Regions(master.graph.job_graph, master.graph.parallelism)
-        return all(len({master.attempts.of(task) for task in region.tasks}) == 1 for region in regions)
+        return all(len({master.attempts.of(task) for task in region.tasks}) == 1 for region in master.graph.regions)
 
     def run(now: Situation) -> bool:
         master = now.master

@@ -30,13 +30,9 @@ def job_of(parallelism: int = 2, **options: Any) -> JobGraph:
     return env.job_graph()
 
 
-def widths(job: JobGraph) -> dict[str, int]:
-    return {vertex.name: vertex.parallelism for vertex in job.vertices}
-
-
 def test_tasks_share_the_slots_unless_the_host_starts_gangs() -> None:
     job = job_of()
-    slots = TaskSlots(job, widths(job))
+    slots = TaskSlots(job, job.parallelism)
     assert len(slots) == 2
     assert slots.tasks_in(1) == tuple(f"{vertex.name}/1" for vertex in job.vertices)
     assert slots.gangs() == [(0, 1)]
@@ -45,7 +41,7 @@ def test_tasks_share_the_slots_unless_the_host_starts_gangs() -> None:
 
 def test_each_region_has_slots_of_its_own() -> None:
     job = in_gangs(job_of())
-    slots = TaskSlots(job, widths(job))
+    slots = TaskSlots(job, job.parallelism)
     assert slots.gangs() == [(0, 1), (2,), (3,)]
     assert [slots.of(task) for task in ("orders/0", "totals/0", "orders/1", "clicks/0", "clicks-out/1")] == [
         0,
@@ -84,7 +80,7 @@ def test_every_task_has_one_slot_and_no_slot_has_tasks_of_two_regions(numbers: l
     job = job_of(parallelism=4)
     sharing = SlotSharing.REGION if by_region else SlotSharing.JOB
     job = replace(job, settings=replace(job.settings, slot_sharing=sharing))
-    parallelism = dict(zip(widths(job), numbers, strict=False))
+    parallelism = dict(zip(job.parallelism, numbers, strict=False))
     graph = ExecutionGraph(job, parallelism)
     slots = graph.slots
     found = {task: slot for slot in range(len(slots)) for task in slots.tasks_in(slot)}
