@@ -99,13 +99,14 @@ def _pause(pause_ms: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def check_output(directory: Path, rows: int = ROWS) -> None:
-    """Every row was published once, and the totals are those of all rows."""
-    block = generator(rows).slice(0, rows)
+def check_output(directory: Path, rows: int = ROWS, source: GeneratorSource | None = None) -> None:
+    """Every row of the source was published once, and the totals are those of all rows."""
+    source = source or generator(rows)
+    block = source.slice(0, rows)
     parts = [block]
     while sum(part.num_rows for part in parts) < rows:
         at = sum(part.num_rows for part in parts)
-        parts.append(generator(rows).slice(at, rows - at))
+        parts.append(source.slice(at, rows - at))
     expected = pd.concat([part.to_pandas() for part in parts])
     order = ["key", "value"]
     copy = read(directory / "copy")

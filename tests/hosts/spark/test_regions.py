@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pytest
 
 from kit import (
@@ -27,7 +26,7 @@ from kit import (
 from kit.core.trace.trace import Trace
 from kit.hosts.spark.job import SparkJob
 from kit.machines.job.errors import JobFailedError
-from tests.hosts.spark.jobs import ThreadGang, await_checkpoint, read, until
+from tests.hosts.spark.jobs import ThreadGang, await_checkpoint, check_output, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,28 +66,16 @@ def two_pipelines(
         rows = env.from_source(source(rows_per_second), uid=name)
         if function is not None and name == "shaky":
             rows = rows.map(function).uid("function")
-        rows.rebalance().sink_to(ParquetSink(f"{directory}/{name}-copy"), uid=f"{name}-copy")
+        rows.rebalance().sink_to(ParquetSink(f"{directory}/{name}/copy"), uid=f"{name}-copy")
         totals = rows.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid(f"{name}-totals")
-        totals.sink_to(ParquetSink(f"{directory}/{name}-totals"), uid=f"{name}-out")
+        totals.sink_to(ParquetSink(f"{directory}/{name}/totals"), uid=f"{name}-out")
     return env
 
 
-def check_output(directory: Path) -> None:
+def check_outputs(directory: Path) -> None:
     """Each pipeline has published each row once, and the totals of all rows."""
-    whole = source(None)
-    batches, at = [], 0
-    while at < ROWS:
-        batches.append(whole.slice(at, ROWS - at).to_pandas())
-        at += len(batches[-1])
-    rows = pd.concat(batches)
-    expected = rows.groupby("key")["value"].agg(["sum", "size"])
     for name in NAMES:
-        copy = read(directory / f"{name}-copy")
-        assert sorted(map(tuple, copy[["key", "value"]].to_numpy())) == sorted(
-            map(tuple, rows[["key", "value"]].to_numpy())
-        )
-        totals = read(directory / f"{name}-totals").set_index("key").sort_index()
-        assert totals[["total", "n"]].to_numpy().tolist() == expected.to_numpy().tolist()
+        check_output(directory / name, ROWS, source(None))
 
 
 def attempts_of(trace: Trace, pipeline: str) -> set[int]:
@@ -123,7 +110,7 @@ def test_a_lost_slot_restarts_its_region_and_the_other_runs_on(tmp_path: Path, u
         assert job.look.summary()["restarts"] == 1
     assert {each for each in after if after[each] == before[each]} == set(STEADY)
     assert attempts_of(job.trace, "steady") == {1}
-    check_output(tmp_path)
+    check_outputs(tmp_path)
     trace = job.trace
     lab = Lab.follow(two_pipelines(tmp_path, unaligned=unaligned), trace)
     assert lab.status == "FINISHED"
@@ -145,7 +132,7 @@ def test_both_regions_may_restart_one_after_the_other_and_at_once(tmp_path: Path
         ThreadGang.of_slot[2].kill(2)
         assert job.wait() == "FINISHED"
     assert max(attempts_of(job.trace, "steady")) == max(attempts_of(job.trace, "shaky")) == 3
-    check_output(tmp_path)
+    check_outputs(tmp_path)
 
 
 class FailsOnce:
@@ -168,7 +155,7 @@ def test_a_task_that_fails_restarts_its_region_only(tmp_path: Path) -> None:
     assert (tmp_path / "failed").exists()
     assert attempts_of(job.trace, "shaky") == {1, 2}
     assert attempts_of(job.trace, "steady") == {1}
-    check_output(tmp_path)
+    check_outputs(tmp_path)
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -216,7 +203,7 @@ def test_a_region_waits_for_its_slots_while_the_other_runs_on(
     assert [each.data["slots"] for each in job.trace.story(kind="SlotsChanged")] == [2, 4]
     assert attempts_of(job.trace, "steady") == {1}
     assert "waits for slots: 2 slots are there, the job needs 4" in caplog.text
-    check_output(tmp_path)
+    check_outputs(tmp_path)
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -248,7 +235,7 @@ def test_with_full_failover_all_tasks_share_the_slots_and_restart(tmp_path: Path
         ThreadGang.current.kill(1)
         assert job.wait() == "FINISHED"
         assert [stage.epoch for stage in job.look.stages] == [1, 2]
-    check_output(tmp_path)
+    check_outputs(tmp_path)
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -267,7 +254,7 @@ def test_slots_die_at_random(tmp_path: Path, seed: int) -> None:
         assert job.wait() == "FINISHED"
         assert {stage.epoch for stage in job.look.stages} == {1}
     assert kills >= 3
-    check_output(tmp_path)
+    check_outputs(tmp_path)
 
 
 @pytest.mark.spark
@@ -285,7 +272,7 @@ def test_on_spark_each_region_is_a_barrier_stage_of_its_own(tmp_path: Path, spar
         assert job.wait() == "FINISHED"
     assert {slot for slot in after if after[slot] == before[slot]} == set(STEADY)
     assert attempts_of(job.trace, "steady") == {1}
-    check_output(tmp_path)
+    check_outputs(tmp_path)
 
 
 @pytest.mark.spark
@@ -300,7 +287,7 @@ def test_a_session_with_too_few_slots_shares_them_and_says_so(
         assert job.wait() == "FINISHED"
         assert [stage.epoch for stage in job.look.stages] == [1, 2]
     assert "it needs 8 slots to keep them apart, and Spark has " in capsys.readouterr().err
-    check_output(tmp_path)
+    check_outputs(tmp_path)
 
 
 @pytest.mark.soak
@@ -322,4 +309,4 @@ def test_on_spark_workers_are_killed_fifty_times(tmp_path: Path, spark: SparkSes
         assert job.wait() == "FINISHED"
         assert {stage.epoch for stage in job.look.stages} == {1}
     assert {name: max(attempts_of(job.trace, name)) - 1 for name in NAMES} == kills
-    check_output(tmp_path)
+    check_outputs(tmp_path)
