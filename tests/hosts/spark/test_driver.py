@@ -449,7 +449,7 @@ def test_a_worker_of_this_machine_that_does_not_leave_is_killed(tmp_path: Path) 
     """One of the same number on another machine is another process, and one that has left is let be."""
     here, elsewhere, gone = (subprocess.Popen([sys.executable, "-c", "input()"], stdin=PIPE) for _ in range(3))
     graph = ExecutionGraph(totals_job(tmp_path).job_graph())
-    deployment = Deployment(1, 1, (0, 1, 2), graph, Attempts(1))
+    deployment = Deployment(1, (0, 1, 2), graph, Attempts(1))
     hosts = {here: socket.gethostname(), elsewhere: "another", gone: socket.gethostname()}
     for slot, (process, host) in enumerate(hosts.items()):
         deployment.joined[slot] = SlotHello(slot, 1, process.pid, host)

@@ -105,7 +105,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> queue.Queue[str]:
 def gang_on(spark: PlayedSpark, ended: queue.Queue[str]) -> SparkGang:
     job: Any = SimpleNamespace(job_id="j", name="played")
     wire, driver, output = WireSettings(tls=TLS), Endpoint("127.0.0.1", 1), SparkOutput("")
-    ticket = SlotTicket(job, 1, 1, (0, 1), 2, Attempts(1), {"rows": 2}, {"rows": 4}, driver, SECRET, "", output, wire)
+    ticket = SlotTicket(job, 1, (0, 1), 2, Attempts(1), {"rows": 2}, {"rows": 4}, driver, SECRET, "", output, wire)
     return SparkGang(spark, ticket, ended.put)  # type: ignore[arg-type]
 
 
@@ -182,7 +182,7 @@ def test_an_epoch_is_not_over_before_it_is_known_what_a_silent_slots_place_is_go
     played = SimpleNamespace(give_up=give_up, cancel=lambda: None)
     hello = SlotHello(slot=1, deployment=1, pid=0, host="another machine")
     graph: Any = None
-    deployment = Deployment(1, 1, (0, 1), graph, Attempts(1), gang=played, joined={1: hello}, left={1}, gang_ended=True)
+    deployment = Deployment(1, (0, 1), graph, Attempts(1), gang=played, joined={1: hello}, left={1}, gang_ended=True)
     deployment.end(1, reason)
     silent = reason != WITHOUT_END
     assert told == ([1] if silent else [])

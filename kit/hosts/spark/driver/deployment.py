@@ -57,7 +57,6 @@ class Deployment:
     """Deployment `number` of a job, with its slots and the attempts of the tasks in them."""
 
     number: int
-    epoch: int
     slots: tuple[int, ...]
     graph: ExecutionGraph
     attempts: Attempts
@@ -74,6 +73,11 @@ class Deployment:
     gang_ended: bool = False
     oom_kills: OomKills = field(default_factory=OomKills)
     """The out-of-memory kills on this machine since the deployment began."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which it runs."""
+        return self.attempts.epoch
 
     @property
     def is_over(self) -> bool:

@@ -108,7 +108,7 @@ class Slots:
         self._graph: ExecutionGraph | None = None
         """The graph of the running epoch."""
         self._epoch = 0
-        self.wanted = len(TaskSlots(driver.job, {vertex.name: vertex.parallelism for vertex in driver.job.vertices}))
+        self.wanted = len(TaskSlots(driver.job, driver.job.parallelism))
         """The number of slots of the latest epoch, or of the first one before it is deployed."""
         self._deployed = 0
         """The number of deployments so far."""
@@ -116,6 +116,8 @@ class Slots:
         """The time at which the slots of a gang last connected with each other, by the driver's clock."""
         self._deployments: dict[int, Deployment] = {}
         """The deployments that are not over, by number."""
+        self._of_slot: dict[int, Deployment] = {}
+        """The newest deployment of each slot of the epoch."""
         self._stops: list[_Stop] = []
         self.meters = MeterReadings()
         """The meters of the current epoch's slots."""
@@ -180,6 +182,7 @@ class Slots:
             self.meters = MeterReadings()
             driver.trace.stages.append(epoch_shape(graph, command.epoch))
         self.traceback = ""
+        self._of_slot.clear()
         for gang in graph.slots.gangs():
             self._deploy(gang, Attempts(command.epoch, command.attempts))
 
@@ -197,9 +200,8 @@ class Slots:
         driver, graph = self._driver, self._graph
         assert graph is not None
         self._deployed += 1
-        deployment = Deployment(self._deployed, attempts.epoch, slots, graph, attempts)
+        deployment = Deployment(self._deployed, slots, graph, attempts)
         ticket = self._place(
-            epoch=attempts.epoch,
             deployment=deployment.number,
             slots=slots,
             slots_at_once=len(graph.slots),
@@ -212,6 +214,7 @@ class Slots:
         self.server.admit(deployment.number, slots)
         with driver.lock:
             self._deployments[deployment.number] = deployment
+        self._of_slot |= dict.fromkeys(slots, deployment)
         start_ms = int(driver.settings.start_timeout_s * 1000)
         driver.timers.after(_timer(_START_TIMER, deployment), start_ms, lambda: self._start_timed_out(deployment))
         deployment.gang = self.launch(ticket, lambda error: driver.inbox.put(GangEnded(deployment.number, error)))
@@ -331,9 +334,8 @@ class Slots:
 
     def _send(self, slot: int, words: list[Envelope]) -> None:
         """Send messages to the tasks in a slot, unless they have been told to leave."""
-        running = (each for each in self._deployments.values() if slot in each.slots and not each.is_stopping)
-        deployment = next(running, None)
-        if deployment is None:
+        deployment = self._of_slot.get(slot)
+        if deployment is None or deployment.is_stopping:
             return
         words = [each for each in words if each.word.attempt == deployment.attempts.of(each.word.task)]
         if words and not deployment.is_connected:

@@ -148,7 +148,7 @@ class MeterReadings:
         self._slots.setdefault(slot, deque(maxlen=READINGS)).append((time.monotonic(), meters))
 
     def forget(self, slots: Iterable[int]) -> None:
-        """Remove the readings of slots whose tasks start anew, and count from 0."""
+        """Remove the readings of slots whose tasks start again and count from 0."""
         for slot in slots:
             self._slots.pop(slot, None)
 

@@ -62,7 +62,6 @@ class SlotTicket:
     """
 
     job: JobGraph
-    epoch: int
     deployment: int
     slots: tuple[int, ...]
     """The slots of the gang that is started."""
@@ -83,6 +82,11 @@ class SlotTicket:
     """The directory for Unix sockets on the driver's machine; the driver removes those of killed workers."""
     recording: str = ""
     """The directory in which a recorded run writes the events of its machines."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which the gang runs."""
+        return self.attempts.epoch
 
     @property
     def credentials(self) -> Credentials:

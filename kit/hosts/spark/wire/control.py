@@ -202,7 +202,7 @@ class ControlServer:
         return self._listener.endpoints[-1]
 
     def slots(self) -> list[int]:
-        """The slots that have joined, and need not leave."""
+        """The slots that have joined and were not told to leave."""
         with self._lock:
             return sorted(slot for slot, connection in self._slots.items() if connection.hello is not None)
 
