@@ -104,6 +104,19 @@ def test_a_lost_slot_restarts_the_regions_in_it() -> None:
         assert set(start.attempts) == {*region, *lost}, "a slot that was replaced is not replaced again"
 
 
+def test_slots_that_end_with_their_tasks_are_replaced_as_lost_ones() -> None:
+    job = two_regions().run()
+    for attempt, slots in ((2, (1,)), (3, (1,)), (4, ())):
+        job.fail("source/1")
+        (stop,) = job.take(commands.StopTasks)
+        job.give(stop.stopped(slots))
+        job.wait(5)
+        (start,) = job.take(commands.StartTasks)
+        replaced = {f"slot {slot}": attempt for slot in slots}
+        assert start.attempts == {"source/1": attempt, "sums/1": attempt} | replaced
+        job.all_become(ExecutionState.RUNNING)
+
+
 def test_a_failure_of_all_regions_restarts_the_job() -> None:
     job = JobHarness(tolerable_failures=100)
     job.master.failover.is_enabled = True
