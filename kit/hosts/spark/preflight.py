@@ -61,18 +61,15 @@ def slots_wanted(job: JobGraph) -> int:
     return len(TaskSlots(job, job.parallelism))
 
 
-def placed(job: JobGraph, spark: SparkSession | None) -> tuple[JobGraph, str]:
+def placed(job: JobGraph, spark: SparkSession) -> tuple[JobGraph, str]:
     """Return the job with slots for each region, and "", or with shared slots, and why.
 
     A local session cannot grow: if it has too few slots for that, the regions share them and restart together.
     """
-    apart = in_gangs(job)
-    there = None if spark is None else concurrent_tasks(spark)
-    wanted = slots_wanted(apart)
-    if spark is None or there is None or there >= wanted + cores_beside(job):
-        return apart, ""
-    shared = as_a_whole(job)
-    if slots_wanted(shared) == wanted or not is_local(spark.sparkContext.master):
+    apart, shared = in_gangs(job), as_a_whole(job)
+    there, wanted = concurrent_tasks(spark), slots_wanted(apart)
+    has_room = there is None or there >= wanted + cores_beside(job)
+    if has_room or slots_wanted(shared) == wanted or not is_local(spark.sparkContext.master):
         return apart, ""
     return shared, (
         f"job {job.name}: its parts that no exchange connects share slots, so a failure of one restarts all: it needs "
