@@ -378,10 +378,10 @@ def suffer(fault: Fault, cluster: Cluster, spark: SparkSession, place: Path) -> 
     with SparkJob(env, spark, settings=settings) as job:
         job.start()
         await_checkpoint(job, 2)
-        began_s, epoch = time.monotonic(), job.look.summary()["epoch"]
+        began_s, restarts = time.monotonic(), job.look.summary()["restarts"]
         fault.do(Run(cluster, spark, job, place))
         if fault.restarts:
-            job.wait_until_running(epoch=epoch + 1, timeout_s=120)
+            job.wait_until_running(restarts=restarts + 1, timeout_s=120)
         else:
             began_s = time.monotonic()
             await_checkpoint(job, int(job.checkpoints()["id"].max()) + 1)

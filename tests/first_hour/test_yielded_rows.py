@@ -77,6 +77,6 @@ def test_on_spark() -> None:
         job.start().wait_until_running()
         job.trigger_checkpoint()
         ThreadGang.current.kill(1)
-        job.wait_until_running(epoch=2)
+        job.wait_until_running(restarts=1)
         assert job.wait() == "FINISHED"
         check(job)

@@ -50,6 +50,15 @@ def flag_given(what: str, found: object) -> bool:
     raise TypeError(f"{what} is {found!r}, but must be True or False")
 
 
+def count_given(what: str, found: object) -> int:
+    """Return a number of things. Raises TypeError for anything but a whole number, ValueError for a negative one."""
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise TypeError(f"{what} is {found!r}, but must be a whole number from 0 on")
+    if found < 0:
+        raise ValueError(f"{what} is {found!r}, but must be a whole number from 0 on")
+    return found
+
+
 def seconds_given(what: str, found: object) -> float | None:
     """Return a time in seconds, or None for no limit. Raises TypeError for anything but a number."""
     if found is None or (isinstance(found, int | float) and not isinstance(found, bool)):

@@ -95,18 +95,13 @@ def job_failed(world: World, position: int) -> LabError:
     return error
 
 
-def restarts_of(world: World) -> int:
-    """Return how often the job, or some of its regions, restarted."""
-    return max(0, world.master.epoch - 1) + world.master.failover.count
-
-
 def why_not_restarted(world: World) -> str:
     """Say why the job was not restarted, unless the restart strategy's own limit was reached; then ""."""
     settings = world.job.settings
     if isinstance(settings.restart, NoRestart) and world.master.epoch == 1:
         why = "the job takes no periodic checkpoints" if settings.restart_is_default else "restart=NoRestart()"
         return f"it was not restarted: {why}"
-    if settings.restart_is_default and restarts_of(world) >= LAB_ATTEMPTS:
+    if settings.restart_is_default and world.master.restarts >= LAB_ATTEMPTS:
         return f"a lab restarts a job {LAB_ATTEMPTS} times; StreamEnvironment(restart=...) says otherwise"
     return ""
 

@@ -12,7 +12,6 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
-from kit.hosts.lab.failures import restarts_of
 from kit.hosts.lab.world.world import World
 from kit.hosts.notebook_output import NotebookLine, in_notebook, progress_is_off
 
@@ -63,7 +62,7 @@ class Progress:
 def progress_text(world: World) -> str:
     """Return the progress of the job in a few words."""
     completed = world.master.checkpoints.statistics.counts.completed
-    restarts = restarts_of(world)
+    restarts = world.master.restarts
     parts = [f"{world.at_ms:,} ms", f"{completed} checkpoint" + "s" * (completed != 1)]
     return ", ".join([*parts, f"{restarts} restart" + "s" * (restarts != 1)] if restarts else parts)
 

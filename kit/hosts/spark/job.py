@@ -31,6 +31,7 @@ import pandas as pd
 
 from kit.core.arguments.allowed import expect
 from kit.core.arguments.checks import (
+    count_given,
     directory_given,
     flag_given,
     no_job,
@@ -377,25 +378,28 @@ class SparkJob(Asking):
             raise self._driver.error
         return self.status
 
-    def wait_until_running(self, epoch: int = 1, timeout_s: float | None = None) -> SparkJob:
-        """Wait until all tasks run in this epoch or a later one, and return the job.
+    @takes(epoch="write restarts=1 to wait for epoch 2: a region restarts without a new epoch")
+    def wait_until_running(self, *, restarts: int = 0, timeout_s: float | None = None) -> SparkJob:
+        """Wait until all tasks run after at least this number of restarts, and return the job.
 
-        After a failure, all tasks are deployed again in the next epoch. Raises JobFailedError if the job fails first,
-        RuntimeError if it ends otherwise, and TimeoutError after `timeout_s` seconds.
+        A restart of the job or of a region of it counts as one, and so does a rescale, as in `kit.running()`. After
+        `job.faults.kill(0)`, `restarts=1` waits until the killed worker is replaced; without it the call may return
+        before the driver has noticed the death. Raises JobFailedError if the job fails first, RuntimeError if it ends
+        otherwise, and TimeoutError after `timeout_s` seconds.
         """
         seconds_given("timeout_s", timeout_s)
-        if not isinstance(epoch, int) or isinstance(epoch, bool):
-            raise TypeError(f"epoch is {epoch!r}, but must be a whole number; the first is 1")
+        count_given("restarts", restarts)
         self._check_started()
         driver = self._driver
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        after = f" after {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
         with self._minding_interrupts(), waiting(self._waited_for):
-            while driver.ran_epoch < epoch or not (driver.ran_epoch == driver.master.epoch or self.ended):
+            while not (driver.has_run(restarts) and (driver.runs() or self.ended)):
                 if until_s is not None and time.monotonic() >= until_s:
-                    raise TimeoutError(f"after {timeout_s} s not all tasks of epoch {epoch} run: {self!r}")
-                if driver.ended.wait(SUBMIT_EVERY_S) and driver.ran_epoch < epoch:
+                    raise TimeoutError(f"after {timeout_s} s not all tasks run{after}: {self!r}")
+                if driver.ended.wait(SUBMIT_EVERY_S) and not driver.has_run(restarts):
                     self.wait()
-                    raise RuntimeError(f"job {self.job.name} ended {self.status} before epoch {epoch} ran")
+                    raise RuntimeError(f"job {self.job.name} ended {self.status} before all tasks ran{after}")
         return self
 
     def _check_started(self) -> None:

@@ -140,6 +140,16 @@ class JobMaster(Machine):
         return self.attempts.epoch
 
     @property
+    def restarts(self) -> int:
+        """The number of restarts of the job, rescales included, and of regions of it."""
+        return max(0, self.epoch - 1) + self.failover.count
+
+    @property
+    def all_running(self) -> bool:
+        """True if every task runs or has finished, and nothing restarts or ends the job."""
+        return self.phase is Phase.RUNNING and self.tasks.all_running
+
+    @property
     def status(self) -> JobStatus:
         """The job's status, as its user sees it."""
         return self.phase.status
@@ -408,7 +418,7 @@ class JobMaster(Machine):
                 self._attempt_ended(task, ExecutionState.CANCELED)
 
     def _start_checkpoints_when_running(self) -> None:
-        if self.phase is Phase.RUNNING and self.tasks.all_running:
+        if self.all_running:
             self.emit(AllTasksRunning(epoch=self.epoch))
             if self.checkpoints.config.is_periodic and not self.checkpoints.periodic.is_scheduling:
                 self.checkpoints.start_checkpoint_scheduler()

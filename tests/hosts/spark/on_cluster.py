@@ -117,7 +117,7 @@ def suffer(directory: Path, fault: str, cluster: StandaloneCluster, spark: Spark
         began_s = time.monotonic()
         FAULTS[fault](cluster, spark, job)
         if fault not in HARMLESS:
-            job.wait_until_running(epoch=2, timeout_s=120)
+            job.wait_until_running(restarts=1, timeout_s=120)
         back_s = time.monotonic() - began_s
         assert job.wait(120) == "FINISHED"
         errors = [record.data["error"] for record in job.trace if record.kind == "SlotLost"]

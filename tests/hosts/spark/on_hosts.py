@@ -77,7 +77,7 @@ def main() -> int:
             endpoints = sorted(str(each) for each in dialled(job))
             began_s = time.monotonic()
             ip("-n", names[0], "link", "set", "eth0", "down")
-            job.wait_until_running(epoch=2, timeout_s=120)
+            job.wait_until_running(restarts=1, timeout_s=120)
             back_s = time.monotonic() - began_s
             assert job.wait(120) == "FINISHED"
             lost = [record.data["error"] for record in job.trace if record.kind == "SlotLost"]

@@ -40,7 +40,7 @@ def test_what_a_slot_writes_for_a_checkpoint_that_is_gone_goes_with_its_epoch(
             path.parent.mkdir(parents=True)
             path.write_bytes(b"x")
         ThreadGang.current.kill(1)
-        job.wait_until_running(epoch=2, timeout_s=PATIENCE_S)
+        job.wait_until_running(restarts=1, timeout_s=PATIENCE_S)
         end_s = time.monotonic() + PATIENCE_S
         while any(path.exists() for path in late) and time.monotonic() < end_s:
             time.sleep(0.01)

@@ -480,7 +480,7 @@ def test_what_a_slot_of_an_earlier_epoch_still_says_is_dropped(tmp_path: Path, w
         job.start()
         await_checkpoint(job, 1)
         ThreadGang.current.kill(1)
-        job.wait_until_running(epoch=2)
+        job.wait_until_running(restarts=1)
         driver, message = job._driver, STALE[what]
         hello = SlotHello(0, 1, NOBODY, "elsewhere")
         driver.inbox.put(SlotJoined(0, 1, hello) if message is None else SlotMessage(0, 1, message))

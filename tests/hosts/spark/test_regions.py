@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from kit import (
     count,
     sum_,
 )
+from kit.core.protocol.events import SlotLost
+from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.trace import Trace
 from kit.hosts.spark.job import SparkJob
 from kit.machines.job.errors import JobFailedError
@@ -257,16 +260,105 @@ def test_slots_die_at_random(tmp_path: Path, seed: int) -> None:
     check_outputs(tmp_path)
 
 
+def restarts_of(job: SparkJob) -> int:
+    return int(job.look.summary()["restarts"])
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("failover", ["region", "full"])
+def test_waiting_for_all_tasks_does_not_end_while_some_restart(tmp_path: Path, failover: str) -> None:
+    env = two_pipelines(tmp_path, failover=failover, restart=FixedDelay(1_000, 60_000), rows_per_second=400)
+    with job_of(env) as job:
+        assert job.start().wait_until_running() is job
+        ThreadGang.of_slot[1].kill(1)
+        until(lambda: 1 not in job.look.workers(), job)
+        for restarts in (0, 1):
+            with pytest.raises(TimeoutError, match=r"after 0\.2 s not all tasks run( after 1 restart)?: SparkJob"):
+                job.wait_until_running(restarts=restarts, timeout_s=0.2)
+        assert job.cancel() == "CANCELED"
+        with pytest.raises(RuntimeError, match="ended CANCELED before all tasks ran after 1 restart"):
+            job.wait_until_running(restarts=1)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_waiting_for_all_tasks_does_not_end_before_a_lost_slot_is_handled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with job_of(two_pipelines(tmp_path, rows_per_second=400)) as job:
+        job.start().wait_until_running()
+        handle, handled = job._driver.handle, threading.Event()
+
+        def handle_late(event: ProtocolMessage, cause: str = "") -> None:
+            if isinstance(event, SlotLost):
+                handled.wait()
+            handle(event, cause)
+
+        monkeypatch.setattr(job._driver, "handle", handle_late)
+        ThreadGang.of_slot[2].kill(2)
+        until(lambda: 2 not in job.look.workers(), job)
+        try:
+            with pytest.raises(TimeoutError):
+                job.wait_until_running(timeout_s=0.2)
+        finally:
+            handled.set()
+        assert restarts_of(job.wait_until_running()) == 1
+        job.cancel()
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_restarts_of_regions_of_the_whole_job_and_rescales_are_waited_for_alike(tmp_path: Path) -> None:
+    with job_of(two_pipelines(tmp_path, rows_per_second=400)) as job:
+        job.start().wait_until_running()
+        for number, slot in enumerate((2, 3, 0), 1):
+            before = job._driver.slots.hellos()
+            ThreadGang.of_slot[slot].kill(slot)
+            job.wait_until_running(restarts=number)
+            after = job._driver.slots.hellos()
+            assert after.keys() == before.keys()
+            assert {each for each in after if after[each] != before[each]} == set(SHAKY if slot in SHAKY else STEADY)
+        job.rescale(1).wait_until_running(restarts=4, timeout_s=0)
+        ThreadGang.of_slot[1].kill(1)
+        assert restarts_of(job.wait_until_running(restarts=5)) == 5
+        job.cancel()
+
+
+@pytest.mark.spark
+def test_on_spark_each_restart_of_a_region_is_waited_for(tmp_path: Path, spark: SparkSession) -> None:
+    with SparkJob(two_pipelines(tmp_path, rows_per_second=400), spark) as job:
+        job.start().wait_until_running()
+        for number in (1, 2):
+            before = job._driver.slots.hellos()
+            job.faults.kill(3)
+            job.wait_until_running(restarts=number)
+            after = job._driver.slots.hellos()
+            assert {slot for slot in STEADY + SHAKY if after[slot] != before[slot]} == set(SHAKY)
+        job.rescale(1)
+        assert restarts_of(job.wait_until_running(restarts=3)) == 3
+        job.cancel()
+
+
+@pytest.mark.spark
+def test_on_spark_a_restart_of_all_tasks_is_waited_for(tmp_path: Path, spark: SparkSession) -> None:
+    with SparkJob(two_pipelines(tmp_path, rows_per_second=400, failover="full"), spark) as job:
+        job.start().wait_until_running()
+        before = job._driver.slots.hellos()
+        job.faults.kill(0)
+        job.wait_until_running(restarts=1)
+        after = job._driver.slots.hellos()
+        assert [slot for slot in (0, 1) if after[slot] == before[slot]] == []
+        assert restarts_of(job) == 1
+        job.cancel()
+
+
 @pytest.mark.spark
 def test_on_spark_each_region_is_a_barrier_stage_of_its_own(tmp_path: Path, spark: SparkSession) -> None:
     with SparkJob(two_pipelines(tmp_path, rows_per_second=1_000), spark) as job:
         job.start()
         await_checkpoint(job, 2)
-        before = job.look.workers()
+        before = job._driver.slots.hellos()
         job.faults.kill(3)
-        until(lambda: attempts_of(job.trace, "shaky") == {1, 2}, job)
-        until(lambda: len(job.look.workers()) == 4, job)
-        after = job.look.workers()
+        job.wait_until_running(restarts=1)
+        after = job._driver.slots.hellos()
         with pytest.raises(ValueError, match="cannot be rescaled: the job needs 18 slots at once"):
             job.rescale({"shaky-totals": 16})
         assert job.wait() == "FINISHED"

@@ -179,7 +179,7 @@ def test_an_error_of_a_users_function_names_it(spark: SparkSession, tmp_path: Pa
             job.wait_until_running()
         job.start()
         with pytest.raises(JobFailedError, match="no carrier 7") as caught:
-            job.wait_until_running(epoch=2)
+            job.wait_until_running(restarts=1)
     assert "in fails_at_7" in caught.value.worker_traceback
     assert staged(tmp_path) == []
 
@@ -194,12 +194,12 @@ def test_a_worker_stuck_in_a_users_function_is_ended(spark: SparkSession, tmp_pa
         job.start()
         assert job.wait_until_running() is job
         assert [record.data["epoch"] for record in job.trace.story(kind="AllTasksRunning")] == [1]
-        with pytest.raises(TimeoutError, match=r"after 0\.1 s not all tasks of epoch 2 run: SparkJob\("):
-            job.wait_until_running(epoch=2, timeout_s=0.1)
+        with pytest.raises(TimeoutError, match=r"after 0\.1 s not all tasks run after 1 restart: SparkJob\("):
+            job.wait_until_running(restarts=1, timeout_s=0.1)
         workers = job.look.workers()
         assert job.cancel() == "CANCELED"
-        with pytest.raises(RuntimeError, match="ended CANCELED before epoch 2 ran"):
-            job.wait_until_running(epoch=2)
+        with pytest.raises(RuntimeError, match="ended CANCELED before all tasks ran after 1 restart"):
+            job.wait_until_running(restarts=1)
         assert not any(map(alive, workers.values()))
 
 

@@ -160,7 +160,7 @@ SETTINGS: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
     "SparkJob.wait": (lambda **of: job().wait(**of), {"progress": FLAGS, "timeout_s": [-7, 0.5]}),
     "SparkJob.wait_until_running": (
         lambda **of: job().wait_until_running(**of),
-        {"epoch": [-7], "timeout_s": [-7, 0.5]},
+        {"restarts": [], "timeout_s": [-7, 0.5]},
     ),
     "SparkJob.faults.kill": (lambda slot: job().faults.kill(slot=slot), {"slot": []}),
     "show": (lambda tab: show(lab(), tab=tab), {"tab": FLAGS}),

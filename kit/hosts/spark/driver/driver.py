@@ -99,8 +99,8 @@ class JobDriver:
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.running = threading.Event()
         """An event that is set once all tasks have run or the job has ended; earlier, no request can be answered."""
-        self.ran_epoch = 0
-        """The newest epoch in which all tasks have run."""
+        self._ran_after = -1
+        """The number of restarts after which all tasks last began to run; -1 before they have."""
         self.ended = threading.Event()
         self.error: JobFailedError | None = None
         self.last_failure = ""
@@ -188,6 +188,15 @@ class JobDriver:
         if ended:
             self._thread.join()
         return ended
+
+    def has_run(self, restarts: int) -> bool:
+        """Return True if all tasks have run after this number of restarts, or after more."""
+        return self._ran_after >= restarts
+
+    def runs(self) -> bool:
+        """Return True if all tasks run now, or have finished, and no slot has been lost."""
+        with self.lock:
+            return self.master.all_running and not self.slots.has_lost_slot()
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -345,7 +354,7 @@ class JobDriver:
     def _observe(self, command: Command, cause: str) -> None:
         """Observe a command that the trace has recorded; when all tasks run, requests can be sent."""
         if isinstance(command, AllTasksRunning):
-            self.ran_epoch = self.master.epoch
+            self._ran_after = self.master.restarts
             self.running.set()
         elif isinstance(command, CheckpointCompleted):
             self.last_failure = ""

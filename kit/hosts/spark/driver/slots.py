@@ -154,6 +154,10 @@ class Slots:
             running = [deployment for deployment in self._deployments.values() if not deployment.is_stopping]
             return self._graph is not None and sum(len(each.slots) for each in running) == len(self._graph.slots)
 
+    def has_lost_slot(self) -> bool:
+        """Return True if a slot has left and the JobMaster does not know it yet. The caller holds the driver's lock."""
+        return any(each.left and not (each.is_lost or each.is_stopping) for each in self._deployments.values())
+
     def hellos(self) -> dict[int, SlotHello]:
         """Return what each connected slot has said about itself."""
         with self._driver.lock:
@@ -314,9 +318,9 @@ class Slots:
 
     def _lose(self, deployment: Deployment, slot: int, error: str) -> None:
         if not deployment.is_lost and not deployment.is_stopping:
-            deployment.is_lost = True
             if not self._driver.cluster_stopped():
                 self._driver.handle(SlotLost(epoch=deployment.epoch, slot=slot, error=error))
+            deployment.is_lost = True
 
     # --- messages to slots ----------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ def test_each_row_is_read_once_through_a_kill_and_a_savepoint_and_nothing_is_wri
         first.start()
         await_checkpoint(first, 2)
         first.faults.kill(1)
-        first.wait_until_running(2)
+        first.wait_until_running(restarts=1)
         await_checkpoint(first, int(first.checkpoints()["id"].max()) + 1)
         savepoint = first.stop(tmp_path / "savepoints")
     with SparkJob(job(frame, tmp_path, parallelism=3), spark, savepoint) as second:

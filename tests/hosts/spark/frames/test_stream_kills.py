@@ -74,10 +74,9 @@ def survive(
         before = published(directory)
         feed(number)
         until(lambda rows=before: published(directory) > rows, running)
-        epoch = len(running.look.stages)
+        restarts = running.look.summary()["restarts"]
         running.faults.kill(chance.choice(list(running.look.workers())))
-        until(lambda past=epoch: len(running.look.stages) > past, running)
-        running.wait_until_running(epoch + 1)
+        running.wait_until_running(restarts=restarts + 1)
         if number + 1 in rescales:
             running.rescale(rescales[number + 1])
     await_checkpoint(running, int(running.checkpoints()["id"].max()) + 1)
