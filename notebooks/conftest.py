@@ -3,7 +3,8 @@
 nbval compares the exact text of each output. That includes the coordinates of a picture and the markup of a table, which
 change although a reader sees no difference. Here both sides are reduced first (`tests.words`), to their words and to
 the numbers of boxes, arrows and other shapes: a picture, a table, and the picture that an app leaves in the notebook. A
-widget's model id differs each time, and nbval ignores it.
+widget's model id differs each time, and nbval ignores it. A cell with the tag `measured-times` shows a chart of a job
+on Spark, which takes another time in each run: what stays the same in it is compared (`tests.chart_outline`).
 
 No progress bar is shown, and what goes to standard error is not compared (a line that Spark is slow to start): whether
 it appears is a matter of time. Notebooks that start Spark take longest and go
@@ -21,12 +22,14 @@ from typing import Any
 import nbval.kernel
 import pytest
 
+from tests.chart_outline import outline, without_times
 from tests.words import shapes, words
 
 collect_ignore = ["labs"]  # each answer to a lab is tried by tests/course/classroom
 os.environ.setdefault("TQDM_DISABLE", "1")  # the kernels inherit it
 
 SHOWN = ("image/svg+xml", "text/html")
+MEASURED = "measured-times"
 SLOW = ("SparkJob", "create_session", "SparkSession")
 
 
@@ -47,15 +50,22 @@ _start = nbval.kernel.start_new_kernel
 nbval.kernel.start_new_kernel = _start_again
 
 
-def in_words(output: Any) -> Any:
+def in_words(output: Any, *, is_measured: bool) -> Any:
     """An output whose pictures and tables are replaced by what they say, and by how many shapes they draw."""
     if "data" not in output:
         return output
-    data = {
-        kind: "\n".join(words(value) + shapes(value)) if kind in SHOWN else value
-        for kind, value in output["data"].items()
-    }
-    return type(output)({**output, "data": data})
+    reduced = _stable if is_measured else _said_and_drawn
+    return type(output)({**output, "data": {kind: reduced(kind, value) for kind, value in output["data"].items()}})
+
+
+def _said_and_drawn(kind: str, value: Any) -> Any:
+    return "\n".join(words(value) + shapes(value)) if kind in SHOWN else value
+
+
+def _stable(kind: str, value: Any) -> Any:
+    if kind in SHOWN:
+        return "\n".join(outline(value))
+    return without_times(value) if kind == "text/plain" else value
 
 
 def pytest_itemcollected(item: Any) -> None:
@@ -63,10 +73,12 @@ def pytest_itemcollected(item: Any) -> None:
     compare = getattr(item, "compare_outputs", None)
     if compare is None:
         return
+    is_measured = MEASURED in item.cell.metadata.get("tags", [])
 
     def in_words_only(test: list[Any], ref: list[Any]) -> bool:
         shown, stored = (
-            [in_words(each) for each in outputs if each.get("name") != "stderr"] for outputs in (test, ref)
+            [in_words(each, is_measured=is_measured) for each in outputs if each.get("name") != "stderr"]
+            for outputs in (test, ref)
         )
         is_same = bool(compare(shown, stored))
         if not is_same:

@@ -2,7 +2,8 @@
 
 nbval compares nothing in a cell without an execution count, not even if it is strict. So a cell with the tag
 `nbval-check-output` that was never run, or was stripped, would always pass. Of a picture it compares the words and the
-number of shapes (`notebooks/conftest.py`); a picture without words cannot be compared.
+number of shapes, and of a chart of measured times what stays the same (`notebooks/conftest.py`). A picture without
+words cannot be compared.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from typing import Any
 
 import pytest
 
+from kit.draw import gantt, over_time
+from kit.draw.picture import Chart
 from tests.house.files import ROOT
+from tests.house.test_chart_outline import measured
 from tests.words import words
 
 CHECKED, KEPT = "nbval-check-output", "keep_output"
@@ -202,9 +206,8 @@ def test_a_notebook_that_is_no_lesson_is_found() -> None:
 # --- and nbval compares what pictures say -----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def nbval_compares() -> Callable[[list[Any], list[Any]], bool]:
-    """nbval's own comparison of what a cell shows now and once, as `notebooks/conftest.py` lets it compare."""
+def nbval_comparison(*tags: str) -> Callable[[list[Any], list[Any]], bool]:
+    """Return nbval's own comparison of what a cell shows now and once, as `notebooks/conftest.py` lets it compare."""
     from nbval.plugin import IPyNbCell, nocolors  # not at the top: it takes seconds, in each process of a test run
 
     spec = importlib.util.spec_from_file_location("notebooks_conftest", NOTEBOOKS / "conftest.py")
@@ -216,10 +219,16 @@ def nbval_compares() -> Callable[[list[Any], list[Any]], bool]:
     skipped = ("metadata", "output_type", "execution_count", "application/vnd.jupyter.widget-view+json")
     parent = SimpleNamespace(skip_compare=skipped, sanitize_patterns={})
     cell = SimpleNamespace(parent=parent, colors=nocolors, ihook=hook, config=None, sanitize=str)
+    cell.cell = SimpleNamespace(metadata={"tags": list(tags)})
     cell.format_output_compare = partial(IPyNbCell.format_output_compare, cell)
     cell.compare_outputs = partial(IPyNbCell.compare_outputs, cell)
     conftest.pytest_itemcollected(cell)
     return cell.compare_outputs
+
+
+@pytest.fixture(scope="module")
+def nbval_compares() -> Callable[[list[Any], list[Any]], bool]:
+    return nbval_comparison()
 
 
 def shown(
@@ -254,6 +263,23 @@ def test_a_picture_is_compared_by_what_it_says_and_by_its_shapes(nbval_compares:
         assert not nbval_compares(shown(x=10, arrows=arrows), once), arrows
     assert nbval_compares(shown(x=20, arrows=("bad", "good", "good")), once)
     assert not nbval_compares(once[1:], once)
+
+
+def charted(chart: Chart) -> list[Any]:
+    """Return the output of a cell that ends in this chart."""
+    from nbformat.v4 import new_output
+
+    forms = {"image/svg+xml": chart._repr_svg_(), "text/html": chart._repr_html_(), "text/plain": repr(chart)}
+    return [new_output("execute_result", forms)]
+
+
+def test_charts_of_measured_times_are_compared_by_what_stays_the_same(nbval_compares: Any) -> None:
+    lab = measured(1)
+    once, again, other = gantt(lab), gantt(measured(2)), over_time(lab)
+    stable = nbval_comparison("measured-times")
+    assert not nbval_compares(charted(again), charted(once)), "the times differ"
+    assert stable(charted(again), charted(once))
+    assert not stable(charted(other), charted(once))
 
 
 def test_the_words_of_a_picture_are_in_its_order() -> None:
