@@ -99,6 +99,9 @@ def faults_of_lesson(path: str, notebook: dict[str, Any]) -> Iterator[str]:
         yield f"{path}: the first cell asks no question"
     if not sections or sections[-1] != "## Try":
         yield f"{path}: the last section is called Try"
+    for number, cell in enumerate(notebook["cells"]):
+        if cell.get("outputs") and CHECKED not in cell["metadata"].get("tags", []):
+            yield f"{path}, cell {number}: has an output that nothing compares: tag it {CHECKED}"
     compared = sum(CHECKED in cell["metadata"].get("tags", []) for cell in notebook["cells"])
     if compared < FEWEST_COMPARED:
         yield f"{path}: {compared} cells are compared, fewer than {FEWEST_COMPARED}"
@@ -201,6 +204,8 @@ def test_a_notebook_that_is_no_lesson_is_found() -> None:
     assert lesson_faults(markdown("Why\n# T\n\nSo?"), *compared, last) == ["n: begins with its title, and has one"]
     assert lesson_faults(opening, last, *compared, markdown("## On")) == ["n: the last section is called Try"]
     assert lesson_faults(opening, *compared[1:], last) == ["n: 7 cells are compared, fewer than 8"]
+    (fault,) = lesson_faults(opening, *compared, cell(KEPT), last)
+    assert "n, cell 9: has an output that nothing compares" in fault
 
 
 # --- and nbval compares what pictures say -----------------------------------------------------------------------------
