@@ -1,4 +1,4 @@
-"""What stays the same in a chart of measured times: its words without durations, its axes, their marks and lanes.
+"""The stable part of a chart of measured times: its words without durations, its axes, their marks and lanes.
 
 A job on Spark takes another time in each run. So a bar has another length, an axis other ticks, and a phase that took
 no time has neither a bar nor an entry in the legend. `outline` leaves these out and keeps the rest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 
 from kit.hosts.lab import Lab, ready_job
+from kit.run.durations import duration
 from widgets.pictures.monitor import NEWEST, Monitor
 
 
@@ -143,3 +145,78 @@ def test_of_several_jobs_the_chosen_one_is_watched(job: Watched) -> None:
     monitor.watch(other)
     assert {button.disabled for button in monitor._buttons.values()} == {False}
     monitor.close()
+
+
+# --- what the numbers mean --------------------------------------------------------------------------------------------
+
+
+def shown(monitor: Monitor) -> str:
+    """Return the part of the page with the job's numbers, without its style rules."""
+    *_, numbers = monitor.children
+    return re.sub("<style>.*?</style>", "", numbers.value, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("checkpoint", [1, 2])
+def test_the_axis_of_the_phases_is_in_time_since_the_trigger(monitor: Monitor, job: Watched, checkpoint: int) -> None:
+    _, menu = monitor.children[0].children
+    menu.value = checkpoint
+    lengths = job.statistics.subtasks(checkpoint).set_index("task")["end_to_end_ms"]
+    assert lengths.nunique() > 1
+    _, _, phases = shown(monitor).partition(f"<h4>Checkpoint {checkpoint} by subtask</h4>")
+    marks = [(float(at), text) for at, text in re.findall(r'<i style="left:([\d.]+)%"><span>(.*?)</span></i>', phases)]
+    assert marks == [(25.0 * n, duration(round(n * lengths.max() / 4))) for n in range(5)]
+    assert marks[0][1] == "0 ms"
+    rows = re.findall(r'<bdi dir="ltr">(.*?)</bdi>.*?<span class="ph-note ">(.*?)</span></div>', phases)
+    assert rows == [(task, duration(length)) for task, length in lengths.items()]
+    ends = [re.findall(r"left:([\d.]+)%;width:([\d.]+)%", row)[-1] for row in phases.split('class="ph-name"')[1:]]
+    drawn = [float(left) + float(width) for left, width in ends]
+    assert drawn == pytest.approx([100 * length / lengths.max() for length in lengths], abs=0.02)
+
+
+def test_each_number_of_a_job_has_its_name_and_unit(monitor: Monitor, job: Watched) -> None:
+    rows = [
+        ("rows/0", 1_200.0, 300.0, 700.0, 200.0, 100.0, 0, 1_500.0, 0, 0),
+        ("rows/1", 800.0, 200.0, 500.0, 300.0, 200.0, 2, 61_500.0, 0, 0),
+        ("sums/0", 450.0, 45.0, 250.0, 0.0, 750.0, 1, None, 7, 900),
+        ("sums/1", 50.0, 5.0, 1_000.0, 0.0, 0.0, 0, None, 5, 1_100),
+    ]
+    counts = ("late_rows_dropped", "behind_ms", "state_entries", "state_bytes")
+    meters = pd.DataFrame(rows, columns=["task", "records_in_per_s", "records_out_per_s", *SHARES, *counts])
+    job.meters = lambda: meters.assign(sample="")
+    monitor.refresh()
+    page = shown(monitor)
+    assert "2,000 records/s read" in page, "the sum of the sources"
+    boxes = dict(re.findall('<section aria-label="(.*?)">(.*?)</section>', page))
+    assert "<p>2,000 in/s<br>500 out/s</p>" in boxes["rows"]
+    assert "event time 1 min 1.5 s behind" in boxes["rows"], "the largest of both"
+    assert "<p>500 in/s<br>50 out/s</p>" in boxes["sums"]
+    assert "12 entries of state, 2,000 B in the last checkpoint" in boxes["sums"]
+    assert re.findall('role="img" aria-label="(.*?)"', "".join(boxes.values())) == [
+        "rows/0: 70 % busy, 20 % back-pressured, 10 % idle",
+        "rows/1: 50 % busy, 30 % back-pressured, 20 % idle",
+        "sums/0: 25 % busy, 0 % back-pressured, 75 % idle",
+        "sums/1: 100 % busy, 0 % back-pressured, 0 % idle",
+    ]
+    legend = re.search('<p class="legend">(.*?)</p>', page)
+    assert legend is not None
+    signs = re.findall('<i class="(.*?)"></i>(.*?)</span>', legend[1])
+    assert legend[1].startswith("time of a task: ")
+    assert signs == [("busy", "busy"), ("backpressured", "back-pressured"), ("idle", "idle")]
+
+
+def test_each_column_of_the_checkpoints_has_its_name_and_unit(monitor: Monitor, job: Watched) -> None:
+    history = job.statistics.history.set_index("id")
+    page = shown(monitor)
+    heads = re.findall("<th(?: [^>]*)?>(.*?)</th>", page)
+    assert heads == ["checkpoint", "", "acknowledged", "took", "stored", "in flight"]
+    table = [re.findall("<td.*?>(.*?)</td>", row)[2:] for row in re.findall("<tr.*?>(.*?)</tr>", page)[1:]]
+    assert table == [
+        [
+            f"{row['acknowledged']} of {row['subtasks']}",
+            duration(row["duration_ms"]),
+            f"{row['checkpointed_bytes']:,} B",
+            f"{row['persisted_bytes']:,} B",
+        ]
+        for _, row in history.iterrows()
+    ]
+    assert history["duration_ms"].nunique() > 1
