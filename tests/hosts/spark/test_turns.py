@@ -12,16 +12,21 @@ import pytest
 
 from kit import CollectionSource, CollectSink, KeyedProcessFunction, StreamEnvironment, TumblingEventTimeWindows, count
 from kit.core.protocol.attempts import Attempts
-from kit.core.protocol.elements import Buffer
-from kit.core.protocol.messages import DeployTask
+from kit.core.protocol.elements import Buffer, CheckpointBarrier
+from kit.core.protocol.messages import DeployTask, JobMessage
+from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.words import Envelope
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.edge import SparkOutput, open_storage
-from kit.hosts.spark.slot.task_host import TaskHost
+from kit.hosts.spark.slot.task_host import PROMPT_PART, TaskHost
 from kit.hosts.spark.slot.turn_rows import GROWTH, TurnRows
+from kit.hosts.spark.slot.working_slot import SAID, WorkingSlot
+from kit.hosts.spark.wire.codec import unpack_words
+from kit.hosts.spark.wire.wire import ControlMessage
 from kit.stream.api.datastream import DataStream
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.settings.job_settings import JobSettings
+from tests.hosts.spark.test_slot import Held
 
 TURN_S = JobSettings().turn_ms / 1_000
 SCHEMA = pa.schema([("key", pa.string()), ("n", pa.int64())])
@@ -53,7 +58,7 @@ class Costly:
 
 
 class Nothing:
-    """Wires and a background for a slot that is alone and takes no checkpoint."""
+    """Wires for a slot that is alone."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *given: None
@@ -68,15 +73,28 @@ class Turns:
         behind(rows).sink_to(CollectSink("out"), uid="out")
         graph = ExecutionGraph(env.job_graph())
         files = TaskFiles(graph.job_graph, open_storage(graph.job_graph, str(directory)), SparkOutput(""))
-        said: list[Envelope] = []
-        nothing: Any = Nothing()
+        self.said: list[Envelope] = []
+        self.background, nothing = Held(), Nothing()
         self.host = TaskHost(
-            graph, 0, Attempts(1), files, nothing, said.append, nothing, lambda: 0, stopwatch_s=lambda: clock.now_s
+            graph,
+            0,
+            Attempts(1),
+            files,
+            nothing,  # type: ignore[arg-type]
+            self.said.append,
+            self.background,  # type: ignore[arg-type]
+            lambda: round(clock.now_s * 1_000),
+            stopwatch_s=lambda: clock.now_s,
         )
         for task in self.host.tasks:
             self.host.message(DeployTask(task=task, attempt=1, restore=None))
         self.host.work()
         self._channel = next(iter(self.host.tasks["rows/0"].outputs.subpartitions())).number
+
+    def arrive(self, *elements: Any) -> None:
+        """Let elements arrive."""
+        for element in elements:
+            self.host.element(self._channel, element)
 
     def receive(self, *elements: Any) -> None:
         """Let elements arrive one after the other; the tasks work until nothing is left to do."""
@@ -225,3 +243,70 @@ def test_a_turn_of_no_time_at_all_only_grows() -> None:
     for _ in range(3):
         rows.took(rows.most, 0.0)
     assert rows.most == GROWTH**3
+
+
+class Driver:
+    """Keeps the kinds of the messages that a slot sends, and the calls of a function before each."""
+
+    def __init__(self, function: Costly) -> None:
+        self.sent: list[tuple[str, int]] = []
+        self._function = function
+
+    def send(self, message: ControlMessage) -> None:
+        if message.kind == SAID:
+            words, _ = unpack_words(message, JobMessage)
+            self.sent += [(type(word).__name__, len(self._function.calls)) for word, _ in words]
+
+
+def barrier(directory: Path) -> CheckpointBarrier:
+    """Return the barrier of checkpoint 1."""
+    options = CheckpointOptions(location=str(directory / "chk-1"))
+    return CheckpointBarrier(checkpoint_id=1, timestamp_ms=0, options=options)
+
+
+@pytest.fixture
+def after_a_barrier(clock: Clock, tmp_path: Path) -> tuple[Turns, Costly]:
+    """A slot with a slow task that has begun to write its snapshot, and has more rows than it takes in many turns."""
+    slow = Costly(clock, SLOW_S)
+    turns = Turns(clock, tmp_path, lambda rows: rows.map_batches(slow).uid("slow"))
+    turns.receive(buffer(3_000))
+    turns.arrive(barrier(tmp_path), buffer(3_000))
+    turns.host.handle_ready()
+    slow.calls.clear()
+    while not turns.background.jobs:
+        assert turns.host.work()
+    return turns, slow
+
+
+def test_turns_are_short_until_a_snapshot_is_written(after_a_barrier: tuple[Turns, Costly]) -> None:
+    """The slot reads the answer, and acknowledges, when its turn is over."""
+    turns, slow = after_a_barrier
+    turns.host.work()
+    assert set(slow.calls) == {IN_A_TURN // PROMPT_PART}
+    at = len(slow.calls)
+    assert turns.background.work(turns.host)
+    turns.host.work()
+    assert slow.calls[at] >= IN_A_TURN - 1
+
+
+def test_a_snapshot_that_takes_longer_to_write_shortens_no_more_turns(after_a_barrier: tuple[Turns, Costly]) -> None:
+    turns, slow = after_a_barrier
+    while len(slow.calls) < 2 * PROMPT_PART:
+        assert turns.host.work()
+    short = next(at for at, rows in enumerate(slow.calls) if rows > IN_A_TURN // PROMPT_PART)
+    assert set(slow.calls[:short]) == {IN_A_TURN // PROMPT_PART}
+    assert min(slow.calls[short:]) >= IN_A_TURN - 1
+    assert short == pytest.approx(PROMPT_PART, abs=1)  # they take the time of one turn together
+    assert turns.background.jobs
+
+
+def test_a_task_acknowledges_before_its_slot_works_on(after_a_barrier: tuple[Turns, Costly], clock: Clock) -> None:
+    turns, slow = after_a_barrier
+    driver = Driver(slow)
+    working = WorkingSlot(turns.host, turns.said, driver, lambda: round(clock.now_s * 1_000))  # type: ignore[arg-type]
+    working.work()
+    before = len(slow.calls)
+    turns.background.work(turns.host)
+    working.work()
+    assert ("AcknowledgeCheckpoint", before) in driver.sent
+    assert len(slow.calls) > before  # in the same round

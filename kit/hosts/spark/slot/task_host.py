@@ -6,7 +6,8 @@ credits between tasks of this slot go into the same queue, without a socket. Tas
 the first, so that in-flight records are processed before more are read. Tasks that have received a barrier that
 overtakes records run first. A round ends early if it has taken long, because a barrier may have arrived meanwhile; the
 next round resumes where it ended. For the same reason a turn has no more rows than the task is expected to process in
-`turn_ms` (`kit.hosts.spark.slot.turn_rows`).
+`turn_ms` (`kit.hosts.spark.slot.turn_rows`), and turns are short while an answer of the background thread is expected
+soon: a task acknowledges a checkpoint when the slot has read that its snapshot is written.
 
 Reads of a source run directly if they are quick. Otherwise the source's own thread performs them
 (`kit.hosts.spark.slot.fetcher`); it also detects when an empty split has rows. Rows that a sink does not hold until the
@@ -74,6 +75,8 @@ TURNS_A_ROUND = 4
 """The maximal number of turns that a busy task takes before the others run."""
 ROUND_MS = 10
 """The duration after which a round ends with the current turn, so that the slot reads its inbox."""
+PROMPT_PART = 8
+"""The part of its rows, 1 in so many, that a task takes in a turn while the background is expected to answer soon."""
 
 CreateFetcher = Callable[[str, Callable[[Any], bool]], Fetcher]
 """A factory that takes the name of a thread and the function to call on it."""
@@ -161,6 +164,9 @@ class TaskHost:
         self._timers: dict[tuple[str, str], tuple[ScheduleTimer, str]] = {}
         self._work: list[Work] = []
         """The work that the background thread has received and not answered."""
+        self._turn_ms = graph.job_graph.settings.turn_ms
+        self._answer_expected_until_ms = 0
+        """The time until which the answer to the newest work is expected soon."""
         self._channel_state = SlotChannelState.of(graph, slot, attempts.of(slot_name(slot)))
         self.next_timer_ms: int | None = None
         self._handled_in_s = 0.0
@@ -215,8 +221,7 @@ class TaskHost:
 
     def work(self) -> bool:
         """Handle the ready events, then give each task its turns; return False if there was nothing to do."""
-        worked = bool(self._ready)
-        self._handle_ready()
+        worked = self.handle_ready()
         worked = self._give_turns() or worked
         self.meters.sample()
         return worked
@@ -226,13 +231,19 @@ class TaskHost:
         for task in self._in_turn():
             turns = TURNS_A_ROUND
             while turns and task.available:
-                self._handle(task, ProcessInput(max_rows=self._rows[task.name].most), "")
-                self._handle_ready()
+                self._handle(task, ProcessInput(max_rows=self._most_rows(task)), "")
+                self.handle_ready()
                 turns -= 1
                 worked = True
                 if self._now() >= end_ms:
                     return True
         return worked
+
+    def _most_rows(self, task: StreamTask) -> int:
+        """Return the number of rows that a task may take in its next turn."""
+        most = self._rows[task.name].most
+        is_prompt = self._work and self._now() < self._answer_expected_until_ms
+        return max(1, most // PROMPT_PART) if is_prompt else most
 
     def _in_turn(self) -> Iterator[StreamTask]:
         """Yield the tasks with a priority element, then all tasks from where the last round ended."""
@@ -241,10 +252,13 @@ class TaskHost:
             self._turns.rotate(-1)
             yield self._turns[-1]
 
-    def _handle_ready(self) -> None:
+    def handle_ready(self) -> bool:
+        """Handle the ready events; return False if there were none."""
         ready = self._ready
+        worked = bool(ready)
         while ready:
             self._handle(*ready.popleft())
+        return worked
 
     def _handle(self, machine: Machine, event: ProtocolMessage, cause: str) -> None:
         if type(event) is ElementReceived and self.tasks[machine.name].state.is_terminal:
@@ -354,6 +368,7 @@ class TaskHost:
     def _begin(self, machine: Machine, command: Command, cause: str) -> None:
         work = Work(machine, command, cause, round(self._handled_in_s * 1000))
         self._work.append(work)
+        self._answer_expected_until_ms = self._now() + self._turn_ms
         self._background.submit(lambda: self._carry_out(work))
 
     def _carry_out(self, work: Work) -> Work:

@@ -1,7 +1,7 @@
 """A slot that is connected with the others: its tasks and their communication.
 
 Items from other slots, the background thread and the JobMaster are passed to the `TaskHost`. The tasks' messages to the
-JobMaster are sent after each round of work, with the trace records available by then. Records alone wait briefly for a
+JobMaster are sent before the slot works on, with the trace records available by then. Records alone wait briefly for a
 message to be sent with.
 """
 
@@ -57,7 +57,10 @@ class WorkingSlot:
         """Let the tasks do all possible work, and send their messages; return False if there was nothing to do."""
         host = self._host
         host.fire_timers()
-        worked = host.work()
+        worked = host.handle_ready()
+        if self._said:
+            self._tell_driver()  # the turns that follow may take long
+        worked = host.work() or worked
         if self._said or (host.records and time.monotonic() >= self._records_due_s):
             self._tell_driver()
         if time.monotonic() >= self._meters_due_s or (host.rows_read and not self._rows_reported):
