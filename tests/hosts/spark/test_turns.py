@@ -121,8 +121,8 @@ def clock() -> Clock:
 
 def test_a_slow_function_gets_the_rows_that_fit_into_a_turn(clock: Clock, tmp_path: Path) -> None:
     slow = Costly(clock, SLOW_S)
-    Turns(clock, tmp_path, lambda rows: rows.map_batches(slow)).receive(buffer(3_000))
-    assert sum(slow.calls) == 3_000
+    Turns(clock, tmp_path, lambda rows: rows.map_batches(slow)).receive(buffer(15 * IN_A_TURN))
+    assert sum(slow.calls) == 15 * IN_A_TURN
     assert max(slow.took_s) <= TURN_S * 1.001
     first, settled = slow.calls[:3], slow.calls[3:-1]
     assert first == [1, GROWTH, GROWTH**2]
@@ -139,7 +139,7 @@ def test_a_fast_function_gets_whole_buffers_after_a_few_turns(clock: Clock, tmp_
 
 def test_a_row_costs_what_all_functions_of_its_chain_cost(clock: Clock, tmp_path: Path) -> None:
     slow, fast = Costly(clock, SLOW_S), Costly(clock, FAST_S)
-    Turns(clock, tmp_path, lambda rows: rows.map_batches(slow).map_batches(fast)).receive(buffer(2_000))
+    Turns(clock, tmp_path, lambda rows: rows.map_batches(slow).map_batches(fast)).receive(buffer(10 * IN_A_TURN))
     assert fast.calls == slow.calls
     assert max(fast.calls) <= IN_A_TURN
 
@@ -198,8 +198,8 @@ def test_a_row_that_becomes_many_costs_what_these_cost(clock: Clock, tmp_path: P
     def explode(row: dict[str, Any]) -> list[dict[str, Any]]:
         return [row] * each
 
-    Turns(clock, tmp_path, lambda rows: rows.flat_map(explode).map_batches(slow)).receive(buffer(100))
-    assert sum(slow.calls) == 100 * each
+    Turns(clock, tmp_path, lambda rows: rows.flat_map(explode).map_batches(slow)).receive(buffer(IN_A_TURN))
+    assert sum(slow.calls) == IN_A_TURN * each
     assert max(slow.calls[2:]) <= IN_A_TURN
     assert slow.calls[0] == each
 
@@ -269,8 +269,8 @@ def after_a_barrier(clock: Clock, tmp_path: Path) -> tuple[Turns, Costly]:
     """A slot with a slow task that has begun to write its snapshot, and has more rows than it takes in many turns."""
     slow = Costly(clock, SLOW_S)
     turns = Turns(clock, tmp_path, lambda rows: rows.map_batches(slow).uid("slow"))
-    turns.receive(buffer(3_000))
-    turns.arrive(barrier(tmp_path), buffer(3_000))
+    turns.receive(buffer(15 * IN_A_TURN))
+    turns.arrive(barrier(tmp_path), buffer(15 * IN_A_TURN))
     turns.host.handle_ready()
     slow.calls.clear()
     while not turns.background.jobs:
