@@ -12,7 +12,6 @@ from dataclasses import replace
 from kit.core.protocol.commands import WriteChannelStateFile
 from kit.core.protocol.messages import AcknowledgeCheckpoint
 from kit.core.protocol.notes import BarrierAligned
-from kit.core.protocol.tasks import split_task_name
 from kit.core.trace.trace import TraceRecord
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.run.captions import listed
@@ -200,7 +199,7 @@ def _of_barriers(inquiry: Inquiry, waits: Missing) -> tuple[Fact, ...]:
 def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
     """Return what the file with in-flight data waits for; the tasks of a worker may share it."""
     evidence = inquiry.evidence
-    slot = slot_name(split_task_name(task)[1])
+    slot = slot_name(evidence.slot_of(task))
     files = [each for each in evidence.under_way(slot, checkpoint_id) if each.is_a(WriteChannelStateFile)]
     if files:
         return [unanswered(evidence, each) for each in files]

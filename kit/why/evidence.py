@@ -13,6 +13,7 @@ from typing import Any
 
 from kit.core.protocol.commands import CancelTimer, ElementQueued, ScheduleTimer, SendElement, StartEpoch, StartTasks
 from kit.core.protocol.duties import Duty
+from kit.core.protocol.tasks import split_task_name
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.trace.trace import Kind, TraceRecord, kind_names
 from kit.run.captions import caption_of
@@ -107,7 +108,7 @@ class Evidence:
 
     def frozen(self, task: str) -> TraceRecord | None:
         """Return the record of the fault that froze a task's worker, if it is still frozen."""
-        worker = int(task.rpartition("/")[2])
+        worker = self.slot_of(task)
         changes = [each for kind in (FREEZE_WORKER, THAW_WORKER) for each in self.of_kind(kind, worker=worker)]
         began = self.last(StartEpoch)
         last = max(changes, key=self.position, default=None)
@@ -232,10 +233,14 @@ class Evidence:
         name = f"{source} -> {target}"
         return name if self._alike[source, target] == 1 else f"{name} (channel {number})"
 
+    def slot_of(self, task: str) -> int:
+        """Return the slot in which a task runs."""
+        return split_task_name(task)[1] if self.stage is None else self.stage.slot_of(task)
+
     def sharing_slot(self, task: str) -> list[str]:
-        """Return the other tasks of a task's worker, which has one subtask of each vertex."""
-        subtask = task.rpartition("/")[2]
-        return [other for other in self.moment.tasks if other != task and other.rpartition("/")[2] == subtask]
+        """Return the other tasks in a task's slot."""
+        slot = self.slot_of(task)
+        return [other for other in self.moment.tasks if other != task and self.slot_of(other) == slot]
 
     def caption(self, record: TraceRecord) -> str:
         """Return the sentence about a record, with channels named by their ends."""

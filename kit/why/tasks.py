@@ -24,6 +24,7 @@ from kit.core.trace.trace import TraceRecord
 from kit.machines.channel.result_partition import MAX_QUEUED_BUFFERS
 from kit.machines.task.source_loop import SOURCE_TIMER
 from kit.run.durations import duration
+from kit.run.moments.job_changes import runs_there
 from kit.run.moments.job_state import TaskMoment
 from kit.why.channels import contents
 from kit.why.evidence import Evidence
@@ -176,7 +177,7 @@ def state(inquiry: Inquiry, task: str) -> Fact:
     if known is None:
         return fact(f"{task} does not exist yet", inquiry.ask(Topic.JOB))
     if known.lost:
-        lost = [each for each in evidence.of_kind(SlotLost) if str(each.data["slot"]) == task.rpartition("/")[2]]
+        lost = [each for each in evidence.of_kind(SlotLost) if runs_there(task, each)]
         return fact(f"{task} is lost: {known.error}", *_failed_by(inquiry, lost[-1:]))
     changed = evidence.last(TaskStateChanged, role="command", machine=task)
     if known.state == "FAILED":
@@ -185,7 +186,7 @@ def state(inquiry: Inquiry, task: str) -> Fact:
         return fact(f"{task} has finished: it has processed all its input", record=changed)
     if known.state in ("CANCELING", "CANCELED") and (stopped := _stopped_with_region(evidence, task)) is not None:
         says = f"{task} was stopped, because it belongs to a region that restarts"
-        return fact(says, fact(evidence.caption(stopped), *_failed_by(inquiry, [stopped]), record=stopped))
+        return fact(says, *_failed_by(inquiry, [stopped]))
     if known.state == "CANCELED":
         return fact(f"{task} was cancelled", inquiry.ask(Topic.JOB))
     if known.state == "RUNNING":

@@ -147,6 +147,8 @@ class SlotLost(ProtocolMessage):
     epoch: int
     slot: int
     error: str
+    tasks: tuple[str, ...] = ()
+    """The tasks that run in the slot, for readers of the trace; recordings of earlier versions do not have them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from kit.core.protocol.notes import (
     TaskAcknowledged,
 )
 from kit.core.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
+from kit.core.protocol.tasks import split_task_name
 from kit.core.trace.trace import TraceRecord
 from kit.run.faults import DROP_MESSAGE, FREEZE_WORKER, THAW_WORKER
 from kit.run.moments import channel_changes
@@ -149,11 +150,11 @@ def task_state_heard(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def slot_lost(moment: Moment, record: TraceRecord) -> Moment:
-    """Lose all tasks of a slot: the subtasks whose index is the slot's number, except for those that have finished."""
+    """Lose all tasks of a slot, except for those that have finished."""
     if record.data["epoch"] != moment.epoch:
         return moment
     for name, task in moment.tasks.items():
-        if name.rpartition("/")[2] == str(record.data["slot"]) and not task.is_known_finished:
+        if runs_there(name, record) and not task.is_known_finished:
             moment = _lost(moment, name, record.data["error"])
     return moment
 
@@ -161,9 +162,19 @@ def slot_lost(moment: Moment, record: TraceRecord) -> Moment:
 def worker_frozen_or_thawed(moment: Moment, record: TraceRecord) -> Moment:
     """Freeze the tasks of a worker, which cannot notice it themselves, or let them continue."""
     for name in moment.tasks:
-        if name.rpartition("/")[2] == str(record.data["worker"]):
+        if runs_there(name, record):
             moment = with_task(moment, name, frozen=record.is_a(FREEZE_WORKER))
     return moment
+
+
+def runs_there(task: str, record: TraceRecord) -> bool:
+    """Return True if a task runs in the slot, or at the worker, that a record is about.
+
+    A record of an earlier version does not name the tasks: subtasks ran in the slots with their index.
+    """
+    data = record.data
+    tasks = data.get("tasks")
+    return task in tasks if tasks else split_task_name(task)[1] == data.get("slot", data.get("worker"))
 
 
 def _lost(moment: Moment, name: str, error: str) -> Moment:

@@ -13,6 +13,9 @@ import pytest
 from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, Lab, StreamEnvironment, count
 from kit.core.trace.trace import Trace
 from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.faults.faults import WorkerFault
+from kit.stream.graph.slot_sharing import in_gangs
+from widgets.runs.next_actions import faults_on
 
 ROWS = 6
 
@@ -248,3 +251,46 @@ def test_why_names_the_failure_the_checkpoint_and_what_keeps_running() -> None:
     said = str(lab.why("restart"))
     assert "shaky/0, 1, shaky-counts/0, 1, shaky-out/0, 1 are deployed again, and all others keep running" in said
     assert "has assigned the state of checkpoint 1 to shaky/0, 1" in said
+
+
+SLOTS = (
+    ("steady/0", "steady-counts/0", "steady-out/0"),
+    ("shaky/0", "shaky-counts/0", "shaky-out/0"),
+    ("shaky/1", "shaky-counts/1", "shaky-out/1"),
+)
+
+
+@pytest.fixture
+def with_slots() -> Lab:
+    """A lab in which each region has slots of its own, as on Spark."""
+    lab = Lab(in_gangs(two_pipelines().job_graph()))
+    lab.run_until(record="CheckpointCompleted")
+    assert lab.look.stages[0].slots == SLOTS
+    return lab
+
+
+@pytest.mark.parametrize("slot", [0, 1, 2])
+def test_a_worker_has_the_tasks_of_its_slot(with_slots: Lab, slot: int) -> None:
+    lab = with_slots
+    lab.faults.freeze(slot)
+    assert {name for name, task in lab.moment().tasks.items() if task.frozen} == set(SLOTS[slot])
+    assert {name for name in lab.moment().tasks if f"freeze worker {slot}" in str(lab.why(name))} <= set(SLOTS[slot])
+    for task in SLOTS[slot]:
+        assert {fault.worker for fault, _ in faults_on(lab, task) if isinstance(fault, WorkerFault)} == {slot}
+    lab.faults.thaw(slot)
+    assert not any(task.frozen for task in lab.moment().tasks.values())
+    lab.faults.kill(slot)
+    lab.step()
+    assert {name for name, task in lab.moment().tasks.items() if task.lost} == set(SLOTS[slot])
+    said = str(lab.why(SLOTS[slot][1]))
+    assert "is lost: it was killed in the lab" in said
+    assert f"Worker {slot} is lost" in said
+    lab.run()
+    assert lab.status == "FINISHED"
+
+
+@pytest.mark.parametrize("task", ["shaky/0", "shaky-counts/0", "shaky-out/1"])
+def test_why_says_nothing_twice(task: str) -> None:
+    said = [line.partition(". ")[2] for line in str(restarting().why(task)).splitlines()[1:]]
+    assert len(said) >= 2
+    assert len(set(said)) == len(said)

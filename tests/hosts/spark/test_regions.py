@@ -29,6 +29,7 @@ from kit.core.protocol.words import ProtocolMessage
 from kit.core.trace.trace import Trace
 from kit.hosts.spark.job import SparkJob
 from kit.machines.job.errors import JobFailedError
+from kit.run.moments.moment import moments
 from tests.hosts.spark.jobs import ThreadGang, await_checkpoint, check_output, until
 
 if TYPE_CHECKING:
@@ -87,6 +88,12 @@ def attempts_of(trace: Trace, pipeline: str) -> set[int]:
     return {record.data["attempt"] for record in deployed if record.data["task"].startswith(pipeline)}
 
 
+def lost_tasks(trace: Trace) -> set[str]:
+    """The tasks that a picture shows as lost when a slot has been lost."""
+    at = next(moment for moment in moments(trace) if moment.record is not None and moment.record.kind == "SlotLost")
+    return {task for task, known in at.tasks.items() if known.lost}
+
+
 def gangs_of(job: SparkJob) -> set[tuple[int, ...]]:
     return {deployment.slots for deployment in job._driver.slots._deployments.values()}
 
@@ -117,6 +124,9 @@ def test_a_lost_slot_restarts_its_region_and_the_other_runs_on(tmp_path: Path, u
     trace = job.trace
     lab = Lab.follow(two_pipelines(tmp_path, unaligned=unaligned), trace)
     assert lab.status == "FINISHED"
+    in_the_slot = set(job.look.stages[0].slots[slot])
+    assert in_the_slot
+    assert lost_tasks(trace) == lost_tasks(lab.trace) == in_the_slot
     assert attempts_of(lab.trace, "shaky") == {1, 2}
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.errors import enumerated
@@ -104,11 +104,15 @@ class Fault(Action):
             world.faults_told += 1
             arguments = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
             checkpoint_id = arguments.pop("checkpoint_id", None)
-            data = {"text": self.text} | arguments
+            data = {"text": self.text} | arguments | self.details(world)
             number, kind = f"{LAB}#{world.faults_told}", type(self).__name__
             cause = self.befalls(world)
             world.trace.extend([TraceRecord(number, cause, world.at_ms, LAB, FAULT, kind, checkpoint_id, data)])
         self.happen(world)
+
+    def details(self, world: World) -> dict[str, Any]:
+        """Return what its record says beside the arguments, for readers of the trace."""
+        return {}
 
     def befalls(self, world: World) -> str:
         """Return the trace's id of the message or command that it affects; "" for other faults."""

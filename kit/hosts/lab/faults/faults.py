@@ -456,7 +456,7 @@ class FailNextRead(Fault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WorkerFault(PlainFault):
-    """A fault of a worker, which is the slot of all subtasks with this index."""
+    """A fault of a worker, which is a slot with its tasks."""
 
     worker: int
 
@@ -468,6 +468,9 @@ class WorkerFault(PlainFault):
     @classmethod
     def possible(cls, world: World) -> Iterator[Self]:
         return (cls(worker) for worker in world.workers)
+
+    def details(self, world: World) -> dict[str, Any]:
+        return {"tasks": list(world.graph.slots.tasks_in(self.worker))}
 
     def refusal(self, world: World) -> str | None:
         there = world.workers

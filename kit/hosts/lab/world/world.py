@@ -451,7 +451,8 @@ class World:
     def end_worker(self, worker: int, error: str) -> None:
         """End a worker, and notify the JobMaster."""
         self.forget_worker(worker)
-        self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=worker, error=error))
+        lost = SlotLost(epoch=self.master.epoch, slot=worker, error=error, tasks=self.graph.slots.tasks_in(worker))
+        self.deliver(self.master, lost)
 
     def forget_worker(self, worker: int) -> None:
         """Remove a worker, with everything in flight to and from it."""

@@ -319,7 +319,8 @@ class Slots:
     def _lose(self, deployment: Deployment, slot: int, error: str) -> None:
         if not deployment.is_lost and not deployment.is_stopping:
             if not self._driver.cluster_stopped():
-                self._driver.handle(SlotLost(epoch=deployment.epoch, slot=slot, error=error))
+                tasks = deployment.graph.slots.tasks_in(slot)
+                self._driver.handle(SlotLost(epoch=deployment.epoch, slot=slot, error=error, tasks=tasks))
             deployment.is_lost = True
 
     # --- messages to slots ----------------------------------------------------------------------------------------
