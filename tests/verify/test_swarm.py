@@ -135,7 +135,8 @@ def test_a_scenario_of_ones_own_job_is_opened_with_it(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_told_by_its_name_or_not_needed() -> None:
-    job = RandomJob(rows=10, mode="unaligned", settings={"interval_ms": 20, "memory_threshold_bytes": 0})
+    settings = {"interval_ms": 20, "memory_threshold_bytes": 0}
+    job = RandomJob(rows=10, mode="unaligned", failover="full", settings=settings)  # so each file is read again
     told = 0
     for argument in range(0, 36, 3):
         interventions = (Intervention(2, "damage", argument, "CheckpointCompleted"), Intervention(1, "kill"))
@@ -306,12 +307,12 @@ def test_a_random_job_says_all_that_it_is() -> None:
         "chaining": False,
         "hooks": 2,
         "beside": 3,
-        "failover": "region",
+        "failover": "full",
         "settings": {"a": 1, "b": None, "c": "x"},
     }
     assert str(RandomJob(stages=stages, branch="totals", **shape)) == (
         "source -> numbered -> tally split -> sink, and totals; 12 rows in 2 splits, 2 at once; parallelism 2, "
-        "unchained, 2 credits, buffers of 4194304 B, 2 hooks, 3 rows beside, failover of a region; aligned, a=1, c='x'"
+        "unchained, 2 credits, buffers of 4194304 B, 2 hooks, 3 rows beside, failover of all tasks; aligned, a=1, c='x'"
     )
 
 

@@ -69,6 +69,8 @@ class EpochShape:
     """The tasks in each slot; empty if subtask i of each vertex runs in slot i."""
     restarts_regions: bool = False
     """True if a failure may restart some tasks while others run."""
+    failover: str = "full"
+    """The job's setting: "region" or "full"."""
 
     def slot_of(self, task: str) -> int:
         """Return the slot in which a task runs."""
@@ -91,6 +93,7 @@ class EpochShape:
             tuple(ShapeEdge(**edge) for edge in data["edges"]),
             tuple(tuple(tasks) for tasks in data.get("slots", ())),
             data.get("restarts_regions", False),
+            data.get("failover", "region" if data.get("restarts_regions") else "full"),
         )
 
     def __hash__(self) -> int:

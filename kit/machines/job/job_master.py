@@ -18,7 +18,7 @@ Its life is a sequence of phases (`kit.machines.job.status`). After each event i
 A failure takes this path: `TaskStateChanged(FAILED)` or `SlotLost` leads to `_on_failure`, which aborts pending
 checkpoints, asks the restart strategy and emits `StopEpoch`. After `EpochEnded` and the delay, `_restore` and
 `_deploy_when_restored` reset the operator coordinators and emit `StartEpoch` and a `DeployTask` for every task. A
-failure that recurs ends the job (`kit.machines.job.failures`). With `failover="region"`, only the regions that a
+failure that recurs ends the job (`kit.machines.job.failures`). Unless `failover="full"`, only the regions that a
 failure affects restart, if others are left (`kit.machines.job.region_failover`).
 
 A rescale takes the same path as a failure of the whole job, but the restart strategy is not asked, and another

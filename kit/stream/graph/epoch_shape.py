@@ -37,7 +37,8 @@ def epoch_shape(graph: ExecutionGraph, epoch: int = 1) -> EpochShape:
     by_region = job.settings.slot_sharing is SlotSharing.REGION
     slots = tuple(map(graph.slots.tasks_in, range(len(graph.slots)))) if by_region else ()
     edges = tuple(_edges(job))
-    return EpochShape(epoch, vertices, _Channels(graph), job.name, operators, edges, slots, graph.restarts_regions)
+    in_regions, failover = graph.restarts_regions, job.settings.failover.value
+    return EpochShape(epoch, vertices, _Channels(graph), job.name, operators, edges, slots, in_regions, failover)
 
 
 class _Channels(Sequence[ShapeChannel]):

@@ -446,7 +446,7 @@ class JobSettings:
     restart: RestartStrategy = field(default_factory=NoRestart)
     restart_is_default: bool = False
     """True if the user did not choose `restart`: the lab then has a default of its own."""
-    failover: FailoverStrategy = setting(FailoverStrategy.FULL, FAILOVERS, "jobmanager.execution.failover-strategy")
+    failover: FailoverStrategy = setting(FailoverStrategy.REGION, FAILOVERS, "jobmanager.execution.failover-strategy")
     slot_sharing: SlotSharing = SlotSharing.JOB
     """The tasks that share slots, which the job's host decides (`kit.stream.graph.slot_sharing`)."""
     rescaling: RescaleConfig = field(default_factory=RescaleConfig)

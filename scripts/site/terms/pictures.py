@@ -318,6 +318,18 @@ FAILURE: dict[str, tuple[Form, str]] = {
         ),
         "The second execution of a subtask, after a failure",
     ),
+    "region, pipelined region": (
+        Line(
+            (
+                ("a/0", (Bar(0, 44, "box", "a/0@1"), Bar(58, 100, "box", "a/0@2", True))),
+                ("a/1", (Bar(0, 44, "box", "a/1@1"), Bar(58, 100, "box", "a/1@2", True))),
+                ("b/0", (Bar(0, 100, "box", "b/0@1"),)),
+            ),
+            ((51, 1, "✗", "head bad"),),
+            note="No exchange connects b/0 with the others.",
+        ),
+        "Two tasks that an exchange connects restart together, while a third runs on",
+    ),
     "epoch": (
         Line(
             (

@@ -198,8 +198,9 @@ def test_parallelism_above_the_maximum_is_refused_where_the_job_is_restored() ->
         Lab(environment(LONG.at(17)), restore_path=lab.look.answer(request), after=lab)
 
 
-def test_a_failure_restores_the_whole_job_also_the_parts_that_no_exchange_joins_to_the_failed_one() -> None:
-    env = StreamEnvironment("apart", checkpoint=CheckpointConfig(interval_ms=20), restart=FixedDelay(1, 1))
+def test_with_full_failover_a_failure_restores_the_whole_job_also_what_no_exchange_joins_to_the_failed_task() -> None:
+    settings, restart = CheckpointConfig(interval_ms=20), FixedDelay(1, 1)
+    env = StreamEnvironment("apart", checkpoint=settings, restart=restart, failover="full")
     for uid, parallelism in (("left", 1), ("right", 2)):
         rows = env.from_source(CollectionSource([{"n": n} for n in range(40)], splits=4, batch_rows=1), uid=uid)
         rows.set_parallelism(parallelism).sink_to(CollectSink(uid), uid=f"{uid}-out").set_parallelism(parallelism)

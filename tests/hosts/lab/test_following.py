@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, NoRestart, StreamEnvironment, sum_
+from kit.core.trace.shape import EpochShape
 from kit.core.trace.trace import Trace
+from kit.hosts.lab import ready_job
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import FailNextRead, KillDriver, NeverAnswer
@@ -62,6 +64,30 @@ def test_a_run_that_fails_fails_again() -> None:
     again = Lab.follow(a_job(fails_at=20), lab.trace)
     assert (again.status, again.error) == ("FAILED", lab.error)
     assert "no value 20" in again.error
+
+
+@pytest.mark.parametrize("failover", ["region", "full"])
+@pytest.mark.parametrize("own", ["region", "full"])
+def test_a_run_is_repeated_with_the_failover_that_it_had(tmp_path: Path, failover: str, own: str) -> None:
+    lab = Lab(ready_job("two-pipelines", failover=failover, restart=3))
+    lab.run_until(checkpoint=1)
+    lab.faults.kill(1)
+    lab.run()
+    assert lab.look.master.epoch == (1 if failover == "region" else 2)
+    path = lab.trace.save_recording(tmp_path / "run.recording")
+    again = Lab.follow(ready_job("two-pipelines", failover=own, restart=3), path)
+    assert [record.to_dict() for record in again.trace] == [record.to_dict() for record in lab.trace]
+
+
+def test_a_recording_that_does_not_say_its_failover_had_the_full_one() -> None:
+    lab = Lab(ready_job("two-pipelines"))
+    lab.run_until(record="AllTasksRunning")
+    shape = lab.trace.stages[0].to_dict()
+    assert EpochShape.from_dict(shape).failover == "region"
+    del shape["failover"]
+    assert EpochShape.from_dict(shape).failover == "region", "it says that regions restarted"
+    del shape["restarts_regions"]
+    assert EpochShape.from_dict(shape).failover == "full"
 
 
 def test_what_was_recorded_can_be_gone_through_step_by_step() -> None:

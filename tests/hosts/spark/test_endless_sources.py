@@ -202,7 +202,7 @@ def test_twelve_files_through_kills_and_rescales_give_each_line_once(spark: Spar
 def test_twelve_files_give_each_line_once_on_slots(tmp_path: Path) -> None:
     def kill(running: SparkJob, worker: int) -> None:
         assert ThreadGang.current is not None
-        ThreadGang.current.kill(worker)
+        ThreadGang.of_slot[worker].kill(worker)
 
     twelve_files(tmp_path, {"launch": ThreadGang}, kill)
 

@@ -412,9 +412,10 @@ def test_state_that_cannot_be_stored_fails_the_job_once() -> None:
 # --- tasks that have finished -----------------------------------------------------------------------------------------
 
 
-def short_and_long(**checkpoint: Any) -> StreamEnvironment:
+def short_and_long(failover: str = "region", **checkpoint: Any) -> StreamEnvironment:
     """Two independent pipelines; one finishes long before the other."""
-    env = StreamEnvironment("two", parallelism=1, checkpoint=CheckpointConfig(**checkpoint), restart=FixedDelay(5, 5))
+    settings, restart = CheckpointConfig(**checkpoint), FixedDelay(5, 5)
+    env = StreamEnvironment("two", parallelism=1, checkpoint=settings, restart=restart, failover=failover)
     for name, rows in (("short", 4), ("long", 120)):
         source = CollectionSource([{"n": n} for n in range(rows)], batch_rows=4)
         stream = env.from_source(source, uid=f"{name}-rows").rebalance().map(dict).uid(name)
@@ -450,12 +451,13 @@ def test_tasks_that_had_finished_stay_so_after_a_restore() -> None:
 
 
 @pytest.mark.flink("CheckpointAfterAllTasksFinishedITCase.testFailoverAfterSomeTasksFinished")
-def test_a_failure_after_some_tasks_have_finished_costs_nothing_twice() -> None:
-    lab = Lab(short_and_long(interval_ms=10))
+@pytest.mark.parametrize(("failover", "epochs"), [("region", 1), ("full", 2)])
+def test_a_failure_after_some_tasks_have_finished_costs_nothing_twice(failover: str, epochs: int) -> None:
+    lab = Lab(short_and_long(failover, interval_ms=10))
     lab.run_until(is_short_done)
     lab.faults.kill(0)
     assert all_rows(finished(lab)) == (list(range(4)), list(range(120)))
-    assert lab.look.master.epoch == 2
+    assert (lab.look.master.epoch, lab.look.master.restarts) == (epochs, 1)
 
 
 # --- jobs changed in between ------------------------------------------------------------------------------------------

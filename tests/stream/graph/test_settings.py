@@ -63,6 +63,7 @@ FLINKS = {
     "s3.entropy.length": 4,
     "taskmanager.network.memory.buffers-per-channel": 2,
     "high-availability.type": "memory",
+    "jobmanager.execution.failover-strategy": "region",
     "jobmanager.scheduler": False,
     "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": 30_000,
     "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": 60_000,
@@ -73,7 +74,6 @@ FLINKS = {
 """Flink's options and defaults (in ms and bytes), as its 2.x sources have them; its "NONE" is our "memory", any
 scheduler but the adaptive one our False."""
 OTHERWISE = {
-    "jobmanager.execution.failover-strategy": "full",
     "taskmanager.memory.segment-size": 4 * 1024 * 1024,
     "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": 0,
 }

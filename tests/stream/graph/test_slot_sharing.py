@@ -22,7 +22,7 @@ ROWS = [{"word": "a", "n": 1}]
 
 def job_of(parallelism: int = 2, **options: Any) -> JobGraph:
     """Orders by key in one region, and a copy of clicks in a region for each subtask."""
-    env = StreamEnvironment("both", parallelism=parallelism, **{"failover": "region", **options})
+    env = StreamEnvironment("both", parallelism=parallelism, **options)
     orders = env.from_source(CollectionSource(ROWS), uid="orders").key_by("word").aggregate(n=sum_("n")).uid("totals")
     orders.sink_to(CollectSink("orders"), uid="orders-out")
     clicks = env.from_source(CollectionSource(ROWS), uid="clicks").disable_chaining()

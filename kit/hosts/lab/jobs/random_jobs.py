@@ -19,7 +19,7 @@ The rows end in the sink `rows`. A branch from the source may lead by keyed tota
 or by merging sessions to `sessions`. With `hooks`, the job has master hooks whose names differ in case only.
 
 A second pipeline, which no exchange connects with the first, may number `beside` rows by key, in one subtask, and end
-in the sink `beside`. With `failover="region"` a failure of one pipeline must leave the other alone.
+in the sink `beside`. Unless `failover="full"`, a failure of one pipeline must leave the other alone.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RandomJob:
     mode: str = "aligned"
     hooks: int = 0
     beside: int = 0
-    failover: str = "full"
+    failover: str = "region"
     settings: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -332,7 +332,7 @@ class RandomJob:
         shape += f", {self.credits} credits, buffers of {self.buffer_bytes} B"
         shape += f", {self.hooks} hooks" if self.hooks else ""
         shape += f", {self.beside} rows beside" if self.beside else ""
-        shape += f", failover of a {self.failover}" if self.failover == "region" else ""
+        shape += ", failover of all tasks" if self.failover == "full" else ""
         return f"{way}; {flow}; {shape}; {self.mode}{', ' if settings else ''}{settings}"
 
 

@@ -67,7 +67,7 @@ from kit.stream.graph.job_graph import JobGraph
 from kit.stream.graph.slot_sharing import as_a_whole, in_gangs
 from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.operators.spec import shorten
-from kit.stream.settings.setting_rules import SlotSharing
+from kit.stream.settings.setting_rules import FailoverStrategy, SlotSharing
 
 NEVER = 1 << 62
 
@@ -472,11 +472,18 @@ def world_of_recording(
         _check_sources(job)
     disk = snapshot_on_disk(str(start.restore_path)) if before is None and start.restore_path is not None else None
     if schedule.host == "lab":
-        job = for_the_lab(job)
+        job = _with_failover_of(trace, for_the_lab(job))
     else:
         job = in_gangs(job) if schedule.slot_sharing == SlotSharing.REGION.value else as_a_whole(job)
     job = replace(job, job_id=schedule.job_id or job.job_id)
     return FollowingWorld(job, open_edge(job, start, hooks, disk or before, schedule.checkpoints), recording)
+
+
+def _with_failover_of(trace: Trace, job: JobGraph) -> JobGraph:
+    """Return the job with the failover of the recorded run, which an environment may have had from its default."""
+    if not trace.stages:
+        return job
+    return replace(job, settings=replace(job.settings, failover=FailoverStrategy(trace.stages[0].failover)))
 
 
 def _check_sources(job: JobGraph) -> None:
