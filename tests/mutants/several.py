@@ -397,7 +397,7 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "lost-with-any-worker",
         "a lost task is said to be gone with the worker that was lost last",
         "kit.why.tasks:state",
-        "str(each.data['slot']) == task.rpartition('/')[2]",
+        "runs_there(task, each)",
         "True",
         ByTest("why/test_several.py"),
     ),
