@@ -191,8 +191,10 @@ class JobHarness:
         slow: bool = False,
         fail_in: str = "",
         regions: bool = False,
+        job: JobGraph | None = None,
         **checkpoint: Any,
     ) -> None:
+        """Initialize with the settings of this module's job, or with another `job`, which has no such coordinators."""
         self.spec = CoordinatedSpec(has_coordinator=coordinator, slow=slow, fail_in=fail_in)
         self.operator_id = operator_id(on)
         self.others = {
@@ -201,8 +203,8 @@ class JobHarness:
             if each != self.operator_id
         }
         specs = {**self.others, self.operator_id: self.spec}
-        job = job_of(specs, FixedDelay(10, 5) if restart is None else restart, regions=regions, **checkpoint)
-        self.master = JobMaster(job, hooks)
+        own = job_of(specs, FixedDelay(10, 5) if restart is None else restart, regions=regions, **checkpoint)
+        self.master = JobMaster(own if job is None else job, hooks)
         self.at = 1_000
         self.next_id = 1
         self.emitted: list[ProtocolMessage] = []

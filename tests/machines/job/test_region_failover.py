@@ -1,6 +1,7 @@
 """The failover of regions: what a failure restarts, what goes on, and what both are told.
 
-The job is `source` x2 -forward-> `sums` x2: two regions, whose sources share their operator coordinators.
+The job is `source` x2 -forward-> `sums` x2: two regions, whose sources share their operator coordinators. At the end of
+this module it is another one, with regions that are in several slots, and several in one slot.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kit import CheckpointConfig, CollectionSource, CollectSink, StreamEnvironment, count
 from kit.core.protocol import commands, events
 from kit.core.protocol.messages import (
     DeployTask,
@@ -515,3 +517,120 @@ def test_regions_that_wait_for_their_slots_restart_together() -> None:
     (start,) = job.take(commands.StartTasks)
     assert list(start.attempts) == [*SECOND, *FIRST, "slot 0", "slot 1"]
     assert set(start.attempts.values()) == {2}
+
+
+# --- regions in several slots -----------------------------------------------------------------------------------------
+
+
+def five_regions(**settings: Any) -> JobHarness:
+    """Return a running job of four copies, in slots 0 to 3, and a keyed pipeline of three subtasks, in slots 0 to 2."""
+    env = StreamEnvironment(
+        "five", failover="region", checkpoint=CheckpointConfig(tolerable_failures=100), restart=FixedDelay(10, 5)
+    )
+    rows = [{"k": "a"}]
+    copied = env.from_source(CollectionSource(rows, splits=4), uid="copied").set_parallelism(4)
+    copied.sink_to(CollectSink("copies"), uid="copies").set_parallelism(4)
+    keyed = env.from_source(CollectionSource(rows, splits=3), uid="keyed").set_parallelism(3)
+    counted = keyed.key_by("k").aggregate(rows=count()).uid("counts").set_parallelism(3)
+    counted.sink_to(CollectSink("counts"), uid="counted").set_parallelism(3)
+    job = JobHarness(job=env.job_graph())
+    job.give(events.StartJob())
+    for each in job.take(commands.EnumerateSplits):
+        job.give(events.SplitsEnumerated(operator_id=each.operator_id, splits=()))
+    job.answer_all()
+    return job.all_become(ExecutionState.RUNNING)
+
+
+KEYED = tuple(f"{name}/{subtask}" for name in ("keyed", "counts") for subtask in range(3))
+
+
+def stopped(job: JobHarness, **slots: tuple[int, ...]) -> None:
+    """Answer each order to stop tasks; `slots` are those that end with the tasks of a restart ("of_1")."""
+    for word in job.take(commands.StopTasks):
+        job.give(word.stopped(slots.get(f"of_{word.restart}", ())))
+
+
+def lose(job: JobHarness, *slots: int) -> None:
+    for slot in slots:
+        job.give(events.SlotLost(epoch=1, slot=slot, error=f"slot {slot} died"))
+
+
+def test_a_lost_slot_of_two_regions_is_replaced_with_those_that_end_with_either() -> None:
+    job = five_regions()
+    lose(job, 0)
+    assert [word.tasks for word in job.emitted if isinstance(word, commands.StopTasks)] == [("copied/0", *KEYED)]
+    stopped(job, of_1=(1, 2))
+    job.wait(5)
+    (start,) = job.take(commands.StartTasks)
+    assert start.attempts == dict.fromkeys(("copied/0", *KEYED, "slot 0", "slot 1", "slot 2"), 2)
+
+
+def test_a_region_that_restarts_with_another_is_not_stopped_again() -> None:
+    job = five_regions()
+    lose(job, 0, 1)
+    assert [word.tasks for word in job.take(commands.StopTasks)] == [("copied/0", *KEYED), ("copied/1",)]
+
+
+def test_a_lost_slot_waits_for_its_own_restart() -> None:
+    job = five_regions()
+    job.fail("copied/2")
+    stopped(job)
+    job.wait(3)
+    lose(job, 3)
+    job.wait(2)
+    (start,) = job.take(commands.StartTasks)
+    assert start.attempts == {"copied/2": 2}
+    stopped(job)
+    job.wait(3)
+    (start,) = job.take(commands.StartTasks)
+    assert start.attempts == {"copied/3": 2, "slot 3": 2}
+
+
+def test_a_slot_that_the_whole_job_replaced_is_there() -> None:
+    job = five_regions()
+    lose(job, 3)
+    job.master.coordinator_failed("it broke", may_pass=False)
+    job.give(events.TimerFired(timer="none"))
+    job.restart()
+    job.fail("copied/3")
+    stopped(job)
+    job.wait(5)
+    (start,) = job.take(commands.StartTasks)
+    assert start.attempts == {"copied/3": 3}
+
+
+def test_regions_without_slots_wait_again_and_the_numbers_count_all_others() -> None:
+    job = five_regions()
+    job.give(events.SlotsChanged(slots=2))
+    lose(job, 3)
+    job.fail("copied/1")
+    stopped(job)
+    job.wait(5)
+    job.take(commands.ScheduleTimer)
+    job.wait(300_000)
+    again = [word.timer for word in job.take(commands.ScheduleTimer) if word.timer.startswith("restart of regions")]
+    assert again == ["restart of regions 1", "restart of regions 2"]
+    for _ in range(20):
+        job.wait(300_005)
+    job.answer_all()
+    assert job.master.error.startswith(
+        "region 4 (copied/3), region 2 (copied/1) cannot restart: the job needs 4 slots, 2 are there, and the tasks "
+        "that run hold 3 of them"
+    )
+
+
+def test_a_failure_of_the_job_ends_all_restarts_of_regions() -> None:
+    job = five_regions()
+    lose(job, 3)
+    job.fail("copied/1")
+    job.master.coordinator_failed("it broke", may_pass=False)
+    job.give(events.TimerFired(timer="none"))
+    assert [word.timer for word in job.take(commands.CancelTimer)] == ["restart of regions 1", "restart of regions 2"]
+
+
+def test_a_region_of_which_some_tasks_have_finished_restarts() -> None:
+    job = five_regions()
+    for task in ("keyed/0", "keyed/1", "keyed/2", "copied/1"):
+        job.become(task, ExecutionState.FINISHED)
+    lose(job, 1)
+    assert [word.tasks for word in job.take(commands.StopTasks)] == [KEYED]
