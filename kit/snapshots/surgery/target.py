@@ -37,7 +37,7 @@ class Target:
         system, inner = self._files.place(self.directory)
         self._made = list(self._missing())
         try:
-            system.make_directory(inner, durable=False)
+            system.make_directory(inner, durable=True)
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"Cannot make directory {self.directory!r}: {error}") from error
 

@@ -10,7 +10,10 @@ import pyarrow as pa
 import pytest
 
 import kit
+from kit.core.state.errors import StorageError
+from kit.filesystems.local_disk import LocalDisk
 from kit.snapshots.checkpoints import Checkpoint
+from tests.files.power_loss import recorded
 from tests.flink_data import checkpoint_cases, checkpoints, value_cases, values
 from tests.snapshots.surgery.truths import digests
 from tests.snapshots.truth import called
@@ -56,6 +59,48 @@ def test_nothing_is_left_if_a_change_fails(old: Checkpoint, tmp_path: Path, made
     assert not (tmp_path / "new" / "savepoint").exists()
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "told"),
+    [
+        ("create", OSError("no room"), StorageError),
+        ("create", KeyboardInterrupt(), KeyboardInterrupt),
+        ("sync", OSError("no room"), StorageError),
+    ],
+)
+def test_nothing_is_left_if_the_metadata_cannot_be_written(
+    old: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    error: BaseException,
+    told: type[BaseException],
+) -> None:
+    """The file is created, and then there is an error; or it is renamed, and its directory cannot be synced."""
+    real = getattr(LocalDisk, call)
+
+    def fails(disk: LocalDisk, path: str) -> Any:
+        done = real(disk, path)
+        if Path(path).name == ("new" if call == "sync" else "_metadata.unfinished"):
+            raise error
+        return done
+
+    monkeypatch.setattr(LocalDisk, call, fails)
+    with pytest.raises(told, match=r"Cannot write '.*/new/_metadata': no room" if told is StorageError else None):
+        old.edit().rename("scalars", "numbers").write(tmp_path / "new")
+    assert {each.name for each in tmp_path.iterdir()} == {"old"}
+
+
+def test_a_savepoint_that_was_written_survives_a_loss_of_power(old: Checkpoint, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with recorded(place) as recording:
+        old.edit().rename("scalars", "numbers").write(place / "new")
+    written = digests(place)
+    recording.after(len(recording.changes), None).build(place)
+    assert digests(place) == written
+    assert kit.open_checkpoint(place / "new").state("numbers", "long").equals(old.state("scalars", "long"))
+
+
 def test_a_missing_file_is_noticed_before_there_is_a_savepoint(old: Checkpoint, tmp_path: Path) -> None:
     next(path for path in (tmp_path / "old").iterdir() if "-" in path.name and path.suffix != ".json").unlink()
     with pytest.raises(kit.CheckpointError, match="of the checkpoint is missing"):
@@ -99,6 +144,13 @@ def test_a_plan_says_what_it_changes_and_can_be_extended_in_two_ways(old: Checkp
     ]
     assert f">{by_int}</td>" in other._repr_html_()
     assert len(first.changes) == 1
+
+
+def test_a_rehearsal_knows_the_size_of_the_savepoint(old: Checkpoint, tmp_path: Path) -> None:
+    def plan() -> Any:
+        return old.edit().set_max_parallelism(256, "scalars").delete_keys("timers", lambda keys: [False] * len(keys))
+
+    assert plan().rehearse().state_size == plan().write(tmp_path / "new").size > 0
 
 
 def test_impossible_changes_are_refused_at_once(old: Checkpoint) -> None:
