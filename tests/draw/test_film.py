@@ -26,6 +26,7 @@ from kit.run.stage import Stage
 from tests.draw.labs import lab_of, letters
 from tests.draw.script import stage
 from tests.draw.unpacked import drawn, unpacked
+from tests.timed_run import timed_moments
 
 
 def known(packed: dict[str, Any]) -> list[dict[str, Any]]:
@@ -188,6 +189,8 @@ def test_steps_that_were_skipped_get_frames_when_somebody_asks(monkeypatch: pyte
     assert total == len(made)
     gap = max(range(len(packed)), key=lambda number: packed[number].get("skipped", 0))
     skipped = packed[gap]["skipped"]
+    in_story = {frame["n"]: frame["in_story"] for frame in packed[:-5]}
+    assert len(set(in_story.values())) > 1
     copy.take(builder.insert(gap, packed[gap]["n"] - 1))
     added = min(skipped, 30)
     there = builder.film["frames"][gap : gap + added]
@@ -201,6 +204,31 @@ def test_steps_that_were_skipped_get_frames_when_somebody_asks(monkeypatch: pyte
     copy.take(builder.take(run_of(lab)))
     assert unpacked(copy.film) == unpacked(builder.film)
     assert unpacked(builder.film)[-1] == drawn(frame_at(lab))
+    assert {frame["n"]: frame["in_story"] for frame in packed if frame["n"] in in_story} == in_story
+
+
+def test_steps_before_a_rescale_are_shown_in_the_shape_that_they_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["kit.draw.stage.film"]
+    for name, value in {"MOST_FRAMES": 60, "WELL_FILLED": 40}.items():
+        monkeypatch.setattr(module, name, value)
+    *_, (_, lab, _) = timed_moments()
+    made = {frame.moment.n: frame for frame in frames(lab)}
+    builder, copy = FilmBuilder(), Copy()
+    copy.take(builder.take(run_of(lab)))
+    packed = builder.film["frames"]
+    gaps = [number for number, frame in enumerate(packed) if frame.get("skipped")]
+    (gap,) = (number for number in gaps if packed[number]["stage"] != packed[number - 1]["stage"])
+    added = packed[gap]["skipped"]
+    assert added > 1
+    copy.take(builder.insert(gap, packed[gap]["n"] - 1))
+    shapes = [frame["stage"] for frame in packed[gap - 1 : gap + added + 2]]
+    assert shapes == [0] * (1 + added) + [1, 1]
+    scenes, told = unpacked(builder.film), known(builder.film)
+    for number in range(gap - 1, gap + added + 2):
+        frame = made[packed[number]["n"]]
+        assert scenes[number] == drawn(frame)
+        assert told[number] == told_anew(frame)
+    assert unpacked(copy.film) == scenes
 
 
 def test_what_is_left_out_lies_far_from_the_turns_of_the_run() -> None:

@@ -339,6 +339,8 @@ class FilmBuilder:
     def insert(self, number: int, n: int) -> Film:
         """Give a frame to the steps that were skipped before frame `number`; if there are many, to those around record
         `n`. Return what is new: `keep` frames stay, and the `replaced` ones after them change.
+
+        Steps before a change of the job's shape are drawn in the shape that they had.
         """
         with uncollected():
             self.draw_more(len(self.film["frames"]))
@@ -350,20 +352,19 @@ class FilmBuilder:
         *groups, own = in_order(self.reading.records[before["n"] : after["n"]])
         first = _window(groups, n - before["n"])
         moment = Running.watched(self.reading.moment_at(before["n"]))
-        layout, pen = self._layouts[after["stage"]], Pen(self._looks)
-        stage = replace(self._stages[after["stage"]], epoch=moment.epoch)
-        if before["stage"] == after["stage"]:
-            pen.draw_whole(layout, moment)
+        shape, pen = before["stage"], Pen(self._looks)  # a step that changes it always has a frame: `after`
+        stage, layout = replace(self._stages[shape], epoch=moment.epoch), self._layouts[shape]
+        pen.draw_whole(layout, moment)
         inserted: list[Film] = []
         summaries: list[FrameSummary] = []
         for position, group in enumerate([*groups, own]):
             fold(moment, group)
             if first <= position < min(len(groups), first + MOST_INSERTED):
-                frame, summary = self._packed_frame(moment, stage, after["stage"], group, first if not inserted else 0)
+                frame, summary = self._packed_frame(moment, stage, shape, group, first if not inserted else 0)
                 inserted.append(frame | pen.draw(layout, moment, Touched.taken_from(moment)))
                 summaries.append(summary)
         if "whole" not in after:
-            after = after | pen.draw(layout, moment, Touched.taken_from(moment))
+            after = after | pen.draw(self._layouts[after["stage"]], moment, Touched.taken_from(moment))
         left = len(groups) - first - len(inserted)
         after = {key: value for key, value in after.items() if key != "skipped"} | ({"skipped": left} if left else {})
         frames[number : number + 1] = [*inserted, after]

@@ -56,14 +56,15 @@ class Pen:
     def draw(self, layout: Layout, moment: Moment, touched: Touched) -> Packed:
         """Return the frame of this moment: the changes in the scene and in the facts. Only `touched` items may differ.
 
-        On another layout the whole scene is drawn again, and the page starts with an empty one.
+        On another layout the whole scene is drawn again, and the page starts with an empty one. Facts about tasks and
+        channels that it does not have are removed.
         """
-        drawing = self._drawing
+        drawing, gone = self._drawing, dict[str, None]()
         if drawing is None or drawing.layout is not layout:
             drawing = self._drawing = Drawing(layout)
-            touched = Touched.all_of(layout, moment)
+            touched, gone = Touched.all_of(layout, moment), dict.fromkeys(self._facts)
         scene = self._looks.shortened(drawing.draw(moment, touched))
-        return {"set": scene, "facts": self._changed_facts(facts_of(moment, touched))}
+        return {"set": scene, "facts": self._changed_facts({**gone, **facts_of(moment, touched)})}
 
     def draw_whole(self, layout: Layout, moment: Moment) -> Packed:
         """Return the frame of this moment, independent of those before it."""
