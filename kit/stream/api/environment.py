@@ -97,7 +97,7 @@ class StreamEnvironment(metaclass=SignedType):
         job_id: str | None = None,
         buffer_bytes: int = 4 * 1024 * 1024,
         channel_credits: int = 2,
-        turn_ms: int = 50,
+        turn_ms: int = 60,
         chaining: bool = True,
     ) -> None:
         expect(isinstance(name, str), "name", name, "a text")

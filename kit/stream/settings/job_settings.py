@@ -452,7 +452,7 @@ class JobSettings:
     rescaling: RescaleConfig = field(default_factory=RescaleConfig)
     buffer_bytes: int = setting(4 * 1024 * 1024, whole(1, MAX_BUFFER_BYTES), "taskmanager.memory.segment-size")
     channel_credits: int = setting(2, count(1), "taskmanager.network.memory.buffers-per-channel")
-    turn_ms: int = setting(50, milliseconds(1))
+    turn_ms: int = setting(60, milliseconds(1))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "failover", member(FailoverStrategy, self.failover))
