@@ -309,6 +309,34 @@ def test_a_running_job_and_another_from_its_savepoint_collect_apart(tmp_path: Pa
         assert once(first.output("out"))
 
 
+def collected() -> set[str]:
+    """The directories of rows that jobs of this process have collected and that are still there."""
+    gc.collect()
+    return {name for name in os.listdir(process_directory()) if name.startswith(COLLECTED)}
+
+
+def test_rows_outlive_the_jobs_and_the_savepoints_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The second run has the rows of the first, whose job and savepoint are gone when the third one starts."""
+    restored: dict[str, Any] = {}
+    counts, before = [], collected()
+    for number in range(2):
+        env = numbers(CollectSink("out"), rows_per_second=100, directory=str(tmp_path / f"checkpoints-{number}"))
+        with SparkJob(env, launch=ThreadGang, **restored) as job:
+            job.start().wait_until_running(timeout_s=60)
+            job.trigger_checkpoint()
+            job.trigger_checkpoint()
+            savepoint = job.stop(tmp_path / f"savepoints-{number}")
+            counts.append(len(job.output()))
+        restored = {"restore_path": savepoint, "claim_mode": "CLAIM"}
+        del job
+    assert 0 < counts[0] < counts[1] < len(ROWS)
+    assert len(collected() - before) == 1  # the second run's
+    with SparkJob(numbers(CollectSink("out")), launch=ThreadGang, **restored) as last:
+        last.start().wait(timeout_s=60)
+        assert once(last.output("out"))
+    assert [record for record in caplog.records if "CollectSink" in record.getMessage()] == []
+
+
 STOPS = """
 import sys
 from kit import CollectSink, SparkJob
@@ -386,10 +414,6 @@ def test_a_mode_that_there_is_not_is_refused() -> None:
 
 
 def test_collected_rows_are_deleted_with_the_job_unless_a_snapshot_covers_them(tmp_path: Path) -> None:
-    def collected() -> set[str]:
-        gc.collect()
-        return {name for name in os.listdir(process_directory()) if name.startswith(COLLECTED)}
-
     before = collected()
     host = SlotsHost(tmp_path)
     host.run(unrelated())
