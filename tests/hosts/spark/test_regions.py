@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS, KEYS = 4_000, 50
+PATIENCE_S = 100.0
+"""The time after which a job that has not ended never will."""
 NAMES = ("steady", "shaky")
 STEADY, SHAKY = (0, 1), (2, 3)
 """The slots of the two regions."""
@@ -115,7 +117,7 @@ def test_a_lost_slot_restarts_its_region_and_the_other_runs_on(tmp_path: Path, u
         until(lambda: attempts_of(job.trace, "shaky") == {1, 2}, job)
         until(lambda: len(job.look.workers()) == 4, job)
         after = job._driver.slots.hellos()
-        assert job.wait() == "FINISHED"
+        assert job.wait(PATIENCE_S) == "FINISHED"
         assert [stage.epoch for stage in job.look.stages] == [1]
         assert job.look.summary()["restarts"] == 1
     assert {each for each in after if after[each] == before[each]} == set(STEADY)
@@ -143,7 +145,7 @@ def test_both_regions_may_restart_one_after_the_other_and_at_once(tmp_path: Path
         until(lambda: len(job.look.workers()) == 4, job)
         ThreadGang.of_slot[1].kill(1)
         ThreadGang.of_slot[2].kill(2)
-        assert job.wait() == "FINISHED"
+        assert job.wait(PATIENCE_S) == "FINISHED"
     assert max(attempts_of(job.trace, "steady")) == max(attempts_of(job.trace, "shaky")) == 3
     check_outputs(tmp_path)
 
@@ -164,7 +166,7 @@ class FailsOnce:
 @pytest.mark.usefixtures("nothing_left")
 def test_a_task_that_fails_restarts_its_region_only(tmp_path: Path) -> None:
     with job_of(two_pipelines(tmp_path, function=FailsOnce(tmp_path / "failed"))) as job:
-        assert job.start().wait() == "FINISHED"
+        assert job.start().wait(PATIENCE_S) == "FINISHED"
     assert (tmp_path / "failed").exists()
     assert attempts_of(job.trace, "shaky") == {1, 2}
     assert attempts_of(job.trace, "steady") == {1}
@@ -178,7 +180,7 @@ def test_the_failed_region_takes_the_job_with_it_if_no_restart_is_allowed(tmp_pa
         await_checkpoint(job, 1)
         ThreadGang.of_slot[2].kill(2)
         with pytest.raises(JobFailedError, match="worker 2 was lost"):
-            job.wait()
+            job.wait(PATIENCE_S)
     assert job._driver.slots._deployments == {}
 
 
@@ -212,7 +214,7 @@ def test_a_region_waits_for_its_slots_while_the_other_runs_on(
         assert set(job.look.workers()) == set(STEADY)
         there[0] = 4
         until(lambda: len(job.look.workers()) == 4, job)
-        assert job.wait() == "FINISHED"
+        assert job.wait(PATIENCE_S) == "FINISHED"
     assert [each.data["slots"] for each in job.trace.story(kind="SlotsChanged")] == [2, 4]
     assert attempts_of(job.trace, "steady") == {1}
     assert "waits for slots: 2 slots are there, the job needs 4" in caplog.text
@@ -236,7 +238,7 @@ def test_a_region_that_gets_no_slots_fails_the_job_with_numbers(
         ThreadGang.of_slot[2].kill(2)
         said = r"region 2 .* cannot restart: the job needs 4 slots, 3 are there, and the tasks that run hold 2 of them"
         with pytest.raises(JobFailedError, match=said):
-            job.wait()
+            job.wait(PATIENCE_S)
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -246,7 +248,7 @@ def test_with_full_failover_all_tasks_share_the_slots_and_restart(tmp_path: Path
         await_checkpoint(job, 1)
         assert gangs_of(job) == {(0, 1)}
         ThreadGang.current.kill(1)
-        assert job.wait() == "FINISHED"
+        assert job.wait(PATIENCE_S) == "FINISHED"
         assert [stage.epoch for stage in job.look.stages] == [1, 2]
     check_outputs(tmp_path)
 
@@ -264,7 +266,7 @@ def test_slots_die_at_random(tmp_path: Path, seed: int) -> None:
             slot = draw.randrange(4)
             ThreadGang.of_slot[slot].kill(slot)
             kills += 1
-        assert job.wait() == "FINISHED"
+        assert job.wait(PATIENCE_S) == "FINISHED"
         assert {stage.epoch for stage in job.look.stages} == {1}
     assert kills >= 3
     check_outputs(tmp_path)
@@ -371,7 +373,7 @@ def test_on_spark_each_region_is_a_barrier_stage_of_its_own(tmp_path: Path, spar
         after = job._driver.slots.hellos()
         with pytest.raises(ValueError, match="cannot be rescaled: the job needs 18 slots at once"):
             job.rescale({"shaky-totals": 16})
-        assert job.wait() == "FINISHED"
+        assert job.wait(PATIENCE_S) == "FINISHED"
     assert {slot for slot in after if after[slot] == before[slot]} == set(STEADY)
     assert attempts_of(job.trace, "steady") == {1}
     check_outputs(tmp_path)
@@ -386,7 +388,7 @@ def test_a_session_with_too_few_slots_shares_them_and_says_so(
         await_checkpoint(job, 1)
         assert gangs_of(job) == {(0, 1, 2, 3)}
         job.faults.kill(1)
-        assert job.wait() == "FINISHED"
+        assert job.wait(PATIENCE_S) == "FINISHED"
         assert [stage.epoch for stage in job.look.stages] == [1, 2]
     assert "it needs 8 slots to keep them apart, and Spark has " in capsys.readouterr().err
     check_outputs(tmp_path)
@@ -408,7 +410,7 @@ def test_on_spark_workers_are_killed_fifty_times(tmp_path: Path, spark: SparkSes
             job.faults.kill(slot)
             kills[NAMES[slot // 2]] += 1
             until(lambda slot=slot: slot not in job.look.workers(), job)  # type: ignore[misc]
-        assert job.wait() == "FINISHED"
+        assert job.wait(PATIENCE_S) == "FINISHED"
         assert {stage.epoch for stage in job.look.stages} == {1}
     assert {name: max(attempts_of(job.trace, name)) - 1 for name in NAMES} == kills
     check_outputs(tmp_path)
