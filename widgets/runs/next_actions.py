@@ -50,7 +50,8 @@ def action_of(lab: Lab, key: str) -> Action:
 
 def faults_on(lab: Lab, machine: str) -> Iterator[tuple[Fault, str]]:
     """Yield the faults that affect a machine, each with the reason why it is not allowed now ("" if it is)."""
-    worker = lab.look.stages[-1].slot_of(machine) if "/" in machine else None
+    stage = lab.look.stages[-1]
+    worker = stage.slot_of(machine) if machine in stage.tasks() else None
     for fault, why_not in _faults(lab):
         if fault.subject == machine or (isinstance(fault, WorkerFault) and fault.worker == worker):
             yield fault, why_not

@@ -59,7 +59,8 @@ class Pen:
         On another layout the whole scene is drawn again, and the page starts with an empty one. Facts about tasks and
         channels that it does not have are removed.
         """
-        drawing, gone = self._drawing, dict[str, None]()
+        gone: dict[str, None] = {}
+        drawing = self._drawing
         if drawing is None or drawing.layout is not layout:
             drawing = self._drawing = Drawing(layout)
             touched, gone = Touched.all_of(layout, moment), dict.fromkeys(self._facts)

@@ -101,6 +101,8 @@ class Work:
     cause: str
     sync_ms: int
     """The time that the machine took to handle the event that led to the command."""
+    expected_until_ms: int = 0
+    """The time until which the answer is expected soon."""
     stopped: bool = False
     answer: ProtocolMessage | None = None
 
@@ -165,8 +167,6 @@ class TaskHost:
         self._work: list[Work] = []
         """The work that the background thread has received and not answered."""
         self._turn_ms = graph.job_graph.settings.turn_ms
-        self._answer_expected_until_ms = 0
-        """The time until which the answer to the newest work is expected soon."""
         self._channel_state = SlotChannelState.of(graph, slot, attempts.of(slot_name(slot)))
         self.next_timer_ms: int | None = None
         self._handled_in_s = 0.0
@@ -242,7 +242,8 @@ class TaskHost:
     def _most_rows(self, task: StreamTask) -> int:
         """Return the number of rows that a task may take in its next turn."""
         most = self._rows[task.name].most
-        is_prompt = self._work and self._now() < self._answer_expected_until_ms
+        now_ms = self._now() if self._work else 0
+        is_prompt = any(now_ms < work.expected_until_ms for work in self._work)
         return max(1, most // PROMPT_PART) if is_prompt else most
 
     def _in_turn(self) -> Iterator[StreamTask]:
@@ -366,9 +367,8 @@ class TaskHost:
             self._ready.append((machine, answer, cause))
 
     def _begin(self, machine: Machine, command: Command, cause: str) -> None:
-        work = Work(machine, command, cause, round(self._handled_in_s * 1000))
+        work = Work(machine, command, cause, round(self._handled_in_s * 1000), self._now() + self._turn_ms)
         self._work.append(work)
-        self._answer_expected_until_ms = self._now() + self._turn_ms
         self._background.submit(lambda: self._carry_out(work))
 
     def _carry_out(self, work: Work) -> Work:
