@@ -167,7 +167,7 @@ def test_the_death_of_a_worker_that_is_dead_is_not_offered() -> None:
     explorer.stepper.refresh()
     asks = {
         worker: lambda worker=worker: [
-            each["label"] for each in offers(explorer.explored, f"task:totals/{worker}") if "died now" in each["label"]
+            each["label"] for each in offers(explorer.explored, f"task:sums/{worker}") if "died now" in each["label"]
         ]
         for worker in (0, 1)
     }

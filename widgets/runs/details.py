@@ -211,9 +211,9 @@ def offers(explored: ExploredRun, selected: str) -> Iterator[dict[str, str]]:
     if lab is None:
         return
     if kind == "task":
-        worker, faults = name.rpartition("/")[2], list(faults_on(lab, name))
+        faults = list(faults_on(lab, name))
         faults.sort(key=lambda each: (bool(each[1]), isinstance(each[0], TurnClock)))  # the likely ones first
-        if any(isinstance(fault, KillWorker) and not why_not for fault, why_not in faults):
+        for worker in (fault.worker for fault, why_not in faults if isinstance(fault, KillWorker) and not why_not):
             yield _offer(selected, f"{WHAT_IF}|{worker}", f"What if worker {worker} died now?", "tried out in a copy")
         yield from _of_actions(selected, next_on(lab, name))
         yield from _of_actions(selected, faults)

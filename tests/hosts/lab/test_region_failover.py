@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import kit
 from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, Lab, StreamEnvironment, count
 from kit.core.trace.trace import Trace
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.faults import WorkerFault
 from kit.stream.graph.slot_sharing import in_gangs
+from widgets.runs.details import offers
 from widgets.runs.next_actions import faults_on
 
 ROWS = 6
@@ -278,6 +280,10 @@ def test_a_worker_has_the_tasks_of_its_slot(with_slots: Lab, slot: int) -> None:
     for task in SLOTS[slot]:
         assert {fault.worker for fault, _ in faults_on(lab, task) if isinstance(fault, WorkerFault)} == {slot}
     lab.faults.thaw(slot)
+    shown = kit.show(lab).explored
+    for task in SLOTS[slot]:
+        (asked,) = [each["label"] for each in offers(shown, f"task:{task}") if "died now" in each["label"]]
+        assert asked == f"What if worker {slot} died now?"
     assert not any(task.frozen for task in lab.moment().tasks.values())
     lab.faults.kill(slot)
     lab.step()
