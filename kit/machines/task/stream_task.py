@@ -410,10 +410,8 @@ class StreamTask(Machine):
             for channel in self.inputs.open_channels:
                 self.barriers.process_barrier(barrier, channel, is_rpc=True)
             return
-        kind = message.options.snapshot_type
-        if kind.is_synchronous:
-            self._final.stop_with(message.checkpoint_id)
-            self._end_data(drain=kind.should_drain)
+        if self._stops_with(barrier):
+            self._end_data(drain=message.options.snapshot_type.should_drain)
         self.init_input_checkpoint(barrier)
         self.all_barriers_received(barrier.checkpoint_id)
         delay_ms = max(0, self.at - message.timestamp_ms)
@@ -436,12 +434,22 @@ class StreamTask(Machine):
 
     def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
         """Take the checkpoint now (`performCheckpoint`)."""
-        if barrier.options.snapshot_type.is_synchronous:
-            self._final.stop_with(barrier.checkpoint_id)
+        self._stops_with(barrier)
         if self._operators_finished:
             self._final.begin(barrier.checkpoint_id)
         finished = Finished(operators=self._operators_finished, on_restore=self._deployed_as_finished)
         self.checkpoints.checkpoint_state(barrier, metrics, self.chain, finished)
+
+    def _stops_with(self, barrier: CheckpointBarrier) -> bool:
+        """Let the task stop with a savepoint if `barrier` is that of a stop. Return True if so.
+
+        The task may know already that this savepoint was aborted. It must then not wait for it: no other message about
+        it will come. Flink's task waits, for ever once its data has ended.
+        """
+        stops = barrier.options.snapshot_type.is_synchronous and self.checkpoints.will_start(barrier.checkpoint_id)
+        if stops:
+            self._final.stop_with(barrier.checkpoint_id)
+        return stops
 
     @handles(events.SnapshotWritten, events.SnapshotFailed, messages.ChannelStateWritten, messages.ChannelStateFailed)
     def _take_answer(self, event: WriteAnswer) -> None:

@@ -153,6 +153,10 @@ class SubtaskCheckpointCoordinator:
             self._open_inputs.remove(checkpoint_id)
             self._task.channel_state.finish_input(checkpoint_id)
 
+    def will_start(self, checkpoint_id: int) -> bool:
+        """Return False if `checkpoint_state` would drop the checkpoint: it was aborted, or a later one was taken."""
+        return checkpoint_id > self.last_checkpoint_id and not self._is_aborted(checkpoint_id)
+
     def checkpoint_state(
         self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder, chain: OperatorChain, finished: Finished
     ) -> None:
@@ -402,9 +406,12 @@ class SubtaskCheckpointCoordinator:
 
         Flink: `checkAndClearAbortedStatus`.
         """
-        aborted = checkpoint_id in self._aborted or checkpoint_id + MAX_REMEMBERED_ABORTS < self._last_aborted_id
+        aborted = self._is_aborted(checkpoint_id)
         self._forget_aborts(checkpoint_id)
         return aborted
+
+    def _is_aborted(self, checkpoint_id: int) -> bool:
+        return checkpoint_id in self._aborted or checkpoint_id + MAX_REMEMBERED_ABORTS < self._last_aborted_id
 
     def _forget_aborts(self, up_to: int) -> None:
         self._aborted = {aborted for aborted in self._aborted if aborted > up_to}

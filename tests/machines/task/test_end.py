@@ -295,6 +295,37 @@ def test_only_its_own_savepoint_releases_a_task_that_is_stopped() -> None:
     assert is_finished(task)
 
 
+@pytest.mark.parametrize("kind", [SUSPEND, DRAIN])
+def test_a_stop_that_was_aborted_before_the_last_barrier_holds_nobody(kind: Any) -> None:
+    task = sums(3)
+    task.end_data(0, 1, 2)
+    task.barrier(4, 0, 1, kind=kind)
+    task.abort(4)
+    task.receive(2, EndOfPartition())  # which stands for its barrier
+    task.end(0, 1)
+    checkpoint(task, 6)
+    assert is_finished(task)
+
+
+@pytest.mark.parametrize("kind", [SUSPEND, DRAIN])
+@pytest.mark.parametrize("later", [4, 5], ids=["that savepoint", "a later checkpoint"])
+def test_a_source_goes_on_if_it_hears_of_the_end_of_a_stop_before_the_stop(kind: Any, later: int) -> None:
+    task = source()
+    task.assign(5)
+    if later == 4:
+        task.abort(4)
+    else:
+        checkpoint(task, 5)
+    task.sent()
+    task.trigger(4, kind)
+    assert not [element for element in task.sent() if isinstance(element, EndOfData | CheckpointBarrier)]
+    task.no_more_splits()
+    task.give(SplitRead(split_id="split", batch=buffer().batch, position=5, finished=True))
+    task.run()
+    checkpoint(task, 7)
+    assert is_finished(task)
+
+
 # --- tasks that had finished before -----------------------------------------------------------------------------------
 
 
