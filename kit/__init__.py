@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from kit.stream.backend.states.keyed_states import MapState as MapState
     from kit.stream.backend.states.keyed_states import ReducingState as ReducingState
     from kit.stream.backend.states.keyed_states import ValueState as ValueState
+    from kit.stream.backend.states.state_ttl_config import StateTtlConfig as StateTtlConfig
     from kit.stream.connectors import CollectionSource as CollectionSource
     from kit.stream.connectors import CollectSink as CollectSink
     from kit.stream.connectors import CsvSource as CsvSource

@@ -161,6 +161,11 @@ OPERATOR_STATES: Mapping[str, str] = {
 )
 
 
+_EXPIRES = "write StateTtlConfig('1h') and pass it to a descriptor: ValueStateDescriptor('seen', pa.bool_(), ttl=...)"
+TTL: Mapping[str, str] = dict.fromkeys(("new_builder", "newBuilder", "Builder", "builder"), _EXPIRES)
+DESCRIPTOR: Mapping[str, str] = {
+    **dict.fromkeys(("enable_time_to_live", "enableTimeToLive", "ttl_config"), _EXPIRES),
+}
 CONNECTED: Mapping[str, str] = {
     **dict.fromkeys(
         ("map", "flat_map", "key_by", "select", "filter", "apply", "union"),
@@ -185,10 +190,7 @@ MODULE: Mapping[str, str] = {
         "windows are of event time: TumblingEventTimeWindows('5s') behind assign_timestamps('at')",
     ),
     "RestartStrategies": "write StreamEnvironment(restart=FixedDelay(attempts=3, delay_ms=1_000))",
-    **dict.fromkeys(
-        ("StateTtlConfig", "StateTtl", "TTLConfig"),
-        "state does not expire by itself: register a timer with ctx.timer_service, and clear the state in on_timer",
-    ),
+    **dict.fromkeys(("StateTtl", "TTLConfig", "TtlConfig"), _EXPIRES),
     "CheckpointingMode": "write CheckpointConfig(mode='exactly_once') or 'at_least_once'",
 }
 """Names of other libraries that are imported from `kit`."""

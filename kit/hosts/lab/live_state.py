@@ -35,7 +35,9 @@ from kit.snapshots.state_tables import (
 )
 from kit.stream.backend.keys.key_hashing import key_groups
 from kit.stream.backend.operator_store import BroadcastState, OperatorStateEntry
+from kit.stream.backend.states import last_access
 from kit.stream.backend.states.tables import StateTable as KeyedTable
+from kit.stream.backend.states.ttl_table import TtlTable
 from kit.stream.backend.timers import TimerService
 from kit.stream.connectors.sink import SinkOperator
 from kit.stream.operators.sources.source_operator import SourceOperator
@@ -155,6 +157,8 @@ def _keyed(table: KeyedTable, max_parallelism: int) -> pa.Table:
     if namespaces is not None:
         columns["namespace"] = namespaces
     columns["value"] = table.get(slots)
+    if isinstance(table, TtlTable):
+        columns[last_access.COLUMN] = table.get_accesses(slots)
     return pa.table(columns).take(pa.array(np.argsort(columns["key_group"].to_numpy(), kind="stable")))
 
 

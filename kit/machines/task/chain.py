@@ -226,7 +226,7 @@ class ChainLink:
             return None
         owner = f"operator {self.name!r}" + (f" (uid {chained.uid!r})" if chained.uid else "")
         definition = StateDefinition(owner, spec.state_aspects())
-        return HeapKeyedStateBackend(spec.key_type, self.key_group_range, self.max_parallelism, definition)
+        return HeapKeyedStateBackend(spec.key_type, self.key_group_range, self.max_parallelism, definition, clock=self)
 
     @property
     def lineage(self) -> Lineage:

@@ -23,6 +23,8 @@ from kit.snapshots.formats.headers import TIMER
 from kit.snapshots.serializers.compatibility import opaque_classes, type_changes
 from kit.snapshots.serializers.type_names import type_named
 from kit.snapshots.serializers.types import Type
+from kit.stream.backend.states.last_access import COLUMN
+from kit.stream.backend.types.evolution import ttl_changes
 from kit.stream.backend.types.evolution import type_changes as arrow_type_changes
 from kit.stream.graph.job_graph import JobGraph
 
@@ -66,7 +68,7 @@ def _changes_of(old: StateInfo, new: StateInfo, part: str) -> list[TypeChange]:
     """Return the changes of a part of a state, by the rules of who wrote it."""
     before, after = old.types.get(part), new.types.get(part)
     if part == "value" and isinstance(before, pa.DataType) and isinstance(after, pa.DataType):
-        return arrow_type_changes(before, after)
+        return [*ttl_changes(COLUMN in old.types, COLUMN in new.types), *arrow_type_changes(before, after)]
     if isinstance(before, Type) and isinstance(after, Type):
         return type_changes(before, after)
     was, now = getattr(old, part), getattr(new, part)

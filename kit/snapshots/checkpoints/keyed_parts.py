@@ -33,6 +33,7 @@ from kit.snapshots.formats.sst import SstFile
 from kit.snapshots.serializers.types import Type
 from kit.stream.backend.files.framing import state_kind, state_name
 from kit.stream.backend.files.snapshot import EVENT_TIMERS, MAGIC, PROCESSING_TIMERS, KeyedStateFile
+from kit.stream.backend.states.last_access import has_last_access
 
 WINDOW_BYTES = 1 << 24
 """How much of a file is read at once; a key group is always read as a whole."""
@@ -382,6 +383,8 @@ def _own_info(schema: pa.Schema) -> StateInfo:
     key, namespace, value = (str(types.get(each, "")) for each in ("key", "namespace", "value"))
     if kind in (EVENT_TIMERS, PROCESSING_TIMERS):
         kind = TIMER
+    if has_last_access(schema):
+        value = f"Ttl<{value}>"  # as types of Flink are named
     return StateInfo(state_name(schema), kind, key, namespace, value, types)
 
 

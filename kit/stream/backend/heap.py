@@ -35,6 +35,7 @@ from kit.stream.backend.files.snapshot import (
 )
 from kit.stream.backend.keys.key_context import KeyContext
 from kit.stream.backend.keys.key_hashing import infer_key_type, key_groups
+from kit.stream.backend.states import last_access
 from kit.stream.backend.states.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -47,6 +48,7 @@ from kit.stream.backend.states.descriptors import (
 )
 from kit.stream.backend.states.keyed_states import (
     KINDS,
+    TTL_KINDS,
     AggregatingState,
     KeyedState,
     ListState,
@@ -54,10 +56,13 @@ from kit.stream.backend.states.keyed_states import (
     ReducingState,
     ValueState,
 )
+from kit.stream.backend.states.last_access import has_last_access
 from kit.stream.backend.states.state_definition import Aspects, StateDefinition, aspects_of
 from kit.stream.backend.states.tables import StateTable
+from kit.stream.backend.states.ttl_table import TtlTable
 from kit.stream.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX, TimerQueue, TimerService
-from kit.stream.backend.types.evolution import evolved, newest_type, type_changes
+from kit.stream.backend.ttl_time_provider import TtlTimeProvider
+from kit.stream.backend.types.evolution import evolved, newest_type, ttl_changes, type_changes
 
 
 class KeyGroupOffsets(Protocol):
@@ -78,7 +83,8 @@ class _StoredRows(NamedTuple):
 class HeapKeyedStateBackend:
     """All keyed states and timers of one subtask.
 
-    A Flink job chooses its `StateBackend`; this one is like Flink's `HashMapStateBackend`.
+    A Flink job chooses its `StateBackend`; this one is like Flink's `HashMapStateBackend`. `clock` is needed for state
+    with TTL.
     """
 
     def __init__(
@@ -87,12 +93,13 @@ class HeapKeyedStateBackend:
         key_group_range: KeyGroupRange,
         max_parallelism: int,
         definition: StateDefinition | None = None,
+        clock: TtlTimeProvider | None = None,
     ) -> None:
         self.key_type = key_type
         self.definition = definition or StateDefinition()
         self.key_group_range = key_group_range
         self.max_parallelism = max_parallelism
-        self._context = KeyContext(key_type, key_group_range, max_parallelism)
+        self._context = KeyContext(key_type, key_group_range, max_parallelism, clock)
         self._tables: dict[str, StateTable] = {}
         self._timers: dict[str, TimerService] = {}
 
@@ -110,12 +117,13 @@ class HeapKeyedStateBackend:
         """
         table = self._tables.get(descriptor.name)
         if table is None:
-            table = self._new_table(descriptor.name, descriptor.kind, descriptor.stored_type, namespace_type)
+            shape = descriptor.kind, descriptor.stored_type, namespace_type
+            table = self._new_table(descriptor.name, *shape, expires=descriptor.ttl is not None)
         if table.descriptor is not descriptor or table.namespace_type != namespace_type:
             if table.descriptor is None:
                 self.definition.check(table.name, table.aspects, aspects_of_values(descriptor))
             if table.becomes(descriptor, namespace_type):
-                table = self._evolved_table(table, descriptor.stored_type)
+                table = self._evolved_table(table, descriptor)
             table.attach(descriptor, namespace_type)
         return table
 
@@ -158,6 +166,10 @@ class HeapKeyedStateBackend:
         """Set the key that states use. It is checked when a state first uses it."""
         self._context.set_current_key(key)
 
+    def keys_selected(self, rows: int) -> None:
+        """Report that a batch with this number of rows uses the state of their keys."""
+        self._context.keys_selected(rows)
+
     def in_turn(self, keys: pa.Array) -> Iterator[None]:
         """Set the key of states and timers to one key after another.
 
@@ -198,19 +210,28 @@ class HeapKeyedStateBackend:
         return table.view(table, namespace)
 
     def _new_table(
-        self, name: str, kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None
+        self,
+        name: str,
+        kind: StateKind,
+        stored_type: pa.DataType,
+        namespace_type: pa.DataType | None,
+        *,
+        expires: bool,
     ) -> StateTable:
-        table = self._tables[name] = KINDS[kind](self._context, name, stored_type, namespace_type)
+        tables: Mapping[StateKind, type[StateTable]] = TTL_KINDS if expires else KINDS
+        table = self._tables[name] = tables[kind](self._context, name, stored_type, namespace_type)
         return table
 
-    def _evolved_table(self, table: StateTable, new_type: pa.DataType) -> StateTable:
-        """Replace a restored table by one with the same entries in a newer type."""
+    def _evolved_table(self, table: StateTable, descriptor: StateDescriptor) -> StateTable:
+        """Replace a restored table by one with the same entries in a newer type, or with or without TTL."""
         slots = table.entries()
         keys, namespaces = table.keys(slots), table.namespaces(slots)
-        values = evolved(table.get(slots), new_type)
-        new = self._new_table(table.name, table.kind, new_type, table.namespace_type)
+        values = evolved(table.get(slots), descriptor.stored_type)
+        expires = descriptor.ttl is not None
+        accesses = pa.chunked_array([table.get_accesses(slots)]) if expires and isinstance(table, TtlTable) else None
+        new = self._new_table(table.name, table.kind, descriptor.stored_type, table.namespace_type, expires=expires)
         new.aspects = table.aspects
-        new.put(new.slots(keys, namespaces), values)
+        new.restore(keys, namespaces, values, accesses)
         table.clear(slots)
         return new
 
@@ -218,7 +239,8 @@ class HeapKeyedStateBackend:
 
     def snapshot(self) -> KeyedSnapshot | None:
         """Take the synchronous part of a snapshot: encode nothing and copy no large array. None without state."""
-        states = [self._freeze_table(table) for _, table in sorted(self._tables.items()) if len(table)]
+        frozen = (self._freeze_table(table) for _, table in sorted(self._tables.items()) if len(table))
+        states = [state for state in frozen if len(state.index)]
         for _, service in sorted(self._timers.items()):
             for queue, kind in ((service.event_time, EVENT_TIMERS), (service.processing_time, PROCESSING_TIMERS)):
                 if len(queue):
@@ -232,6 +254,8 @@ class HeapKeyedStateBackend:
             fields.append(pa.field("namespace", table.namespace_type, nullable=False))
             decoders.append(table.namespace_codec.freeze())
         fields.append(pa.field("value", table.stored_type))
+        if isinstance(table, TtlTable):
+            fields.append(pa.field(last_access.COLUMN, table.access_type))
         index, values = table.freeze()
         aspects = {**self.definition.aspects, **table.aspects}
         return FrozenState(table.name, str(table.kind), tuple(fields), index, tuple(decoders), 0, values, aspects)
@@ -242,7 +266,7 @@ class HeapKeyedStateBackend:
             fields.append(pa.field("namespace", queue.namespace_type, nullable=False))
         decoders = tuple(codec.freeze() for codec in queue.decoders())
         aspects = self.definition.aspects
-        return FrozenState(queue.name, kind, tuple(fields), queue.index.freeze(), decoders, 1, None, aspects)
+        return FrozenState(queue.name, kind, tuple(fields), queue.index.freeze(), decoders, 1, (), aspects)
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
         """Do nothing: full snapshots share no files with the subsumed checkpoint."""
@@ -293,7 +317,10 @@ class HeapKeyedStateBackend:
             stored_type = schema.field("value").type
             table.check_restored(StateKind(state_kind(schema)), stored_type, _namespace_type(schema))
             self.definition.check(name, self.definition.without_shared(aspects), table.aspects)
-            changes[name] = type_changes(stored_type, table.stored_type)
+            changes[name] = [
+                *ttl_changes(has_last_access(schema), table.expires),
+                *type_changes(stored_type, table.stored_type),
+            ]
         return changes
 
     def _own_sections(self, handle: KeyGroupOffsets) -> Iterator[tuple[int, int]]:
@@ -320,10 +347,9 @@ class HeapKeyedStateBackend:
             found = len(queue)
         else:
             state = self._restored_table(StateKind(kind), name, schemas, self.definition.without_shared(aspects))
-            table = _joined(name, stored, state.stored_type)
-            keys, namespaces = table["key"], _namespaces(table)
-            if not state.load(keys, namespaces, table["value"]):
-                state.put(state.slots(keys, namespaces), table["value"])
+            table = _joined(name, stored, state)
+            accesses = table[last_access.COLUMN] if state.expires else None
+            state.restore(table["key"], _namespaces(table), table["value"], accesses)
             found = len(state)
         if found != table.num_rows:
             raise StateRestoreError(
@@ -346,7 +372,9 @@ class HeapKeyedStateBackend:
             newest = newest_type([schema.field("value").type for schema in schemas.values()])
             if newest is None:
                 raise _differs(name, schemas)
-            table = self._new_table(name, kind, newest, _namespace_type(next(iter(schemas.values()))))
+            expires = any(map(has_last_access, schemas.values()))  # elsewhere it was switched on or off, and not used
+            namespace_type = _namespace_type(next(iter(schemas.values())))
+            table = self._new_table(name, kind, newest, namespace_type, expires=expires)
             table.aspects = aspects
             return table
         for schema in schemas.values():
@@ -378,22 +406,27 @@ class HeapKeyedStateBackend:
             )
 
 
-def _joined(name: str, stored: list[_StoredRows], value_type: pa.DataType | None) -> pa.Table:
-    """Return the rows of all files as one table, their values in one type."""
+def _joined(name: str, stored: list[_StoredRows], state: StateTable | None) -> pa.Table:
+    """Return the rows of all files as one table, with the columns of the state for which they are; None for timers."""
     batches = [rows.batch for rows in stored]
-    if value_type is not None:
-        batches = [_with_values(batch, value_type) for batch in batches]
+    if state is not None:
+        batches = [_with_values(batch, state) for batch in batches]
     if any(not batch.schema.equals(batches[0].schema) for batch in batches):
         raise _differs(name, {rows.file: rows.batch.schema for rows in stored})
     return pa.Table.from_batches(batches)
 
 
-def _with_values(batch: pa.RecordBatch, value_type: pa.DataType) -> pa.RecordBatch:
+def _with_values(batch: pa.RecordBatch, state: StateTable) -> pa.RecordBatch:
+    """Return rows with values in the state's type, and with last accesses, null if unknown, if the state has a TTL."""
     place = batch.schema.get_field_index("value")
-    if batch.schema.field(place).type == value_type:
-        return batch
-    field = batch.schema.field(place).with_type(value_type)
-    return batch.set_column(place, field, evolved(batch.column(place), value_type))
+    if batch.schema.field(place).type != state.stored_type:
+        field = batch.schema.field(place).with_type(state.stored_type)
+        batch = batch.set_column(place, field, evolved(batch.column(place), state.stored_type))
+    is_known = has_last_access(batch.schema)
+    if isinstance(state, TtlTable) and not is_known:
+        field = pa.field(last_access.COLUMN, state.access_type)
+        return batch.append_column(field, pa.nulls(batch.num_rows, state.access_type))
+    return batch if state.expires or not is_known else batch.drop_columns([last_access.COLUMN])
 
 
 def _namespaces(table: pa.Table) -> pa.ChunkedArray | None:

@@ -279,6 +279,7 @@ class OperatorStateStore:
 
     def broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
         """Return the map of this name, the same on all subtasks."""
+        _check_no_ttl(descriptor)
         stored = descriptor.stored_type
         wanted = BroadcastState(descriptor.name, stored.key_type, stored.item_type)
         state = self._registered_as(wanted)
@@ -311,6 +312,7 @@ class OperatorStateStore:
                     origins[name] = file.name
 
     def _list(self, descriptor: ListStateDescriptor, mode: OperatorStateMode) -> OperatorListState:
+        _check_no_ttl(descriptor)
         state = self._registered_as(OperatorListState(descriptor.name, mode, descriptor.stored_type.value_type))
         assert isinstance(state, OperatorListState)
         return state
@@ -356,6 +358,14 @@ class OperatorStateStore:
 
 def _schema(fields: list[pa.Field], name: str, kind: StateKind) -> pa.Schema:
     return pa.schema(fields, {"state": name, "kind": str(kind)})
+
+
+def _check_no_ttl(descriptor: ListStateDescriptor | MapStateDescriptor) -> None:
+    if descriptor.ttl is not None:
+        raise StateDescriptorError(
+            f"Operator state {descriptor.name!r} has a TTL, but only keyed state expires, as in Flink: remove the TTL, "
+            "or use the descriptor behind key_by"
+        )
 
 
 def _same(one: OperatorStateEntry, other: OperatorStateEntry) -> bool:

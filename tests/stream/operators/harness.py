@@ -112,7 +112,8 @@ class Harness:
         self._backend = None
         if spec.key_type is not None:
             definition = StateDefinition(f"operator {self.name!r}", spec.state_aspects())
-            self._backend = HeapKeyedStateBackend(spec.key_type, self.key_group_range, MAX_PARALLELISM, definition)
+            shape = spec.key_type, self.key_group_range, MAX_PARALLELISM
+            self._backend = HeapKeyedStateBackend(*shape, definition, clock=self)
         self.operator = spec.create()
         self.operator.setup(self)
         if start:

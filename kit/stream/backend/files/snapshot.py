@@ -13,7 +13,8 @@ The file is framed as `kit.stream.backend.files.framing` defines:
 There is a section for each key group that has rows, in order, and in it a frame for each state that has rows there. A
 schema message followed by the batches of its state is an Arrow IPC stream; its metadata holds the state's name, kind,
 maximum parallelism and definition (`kit.stream.backend.states.state_definition`). A state's columns are `key`,
-`namespace` if it has namespaces, and `value`; timers have `timestamp_ms`, `key` and `namespace`. One key group can be
+`namespace` if it has namespaces, `value`, and with TTL `last_access` (`kit.stream.backend.states.last_access`); timers
+have `timestamp_ms`, `key` and `namespace`. One key group can be
 read from the header and its section alone.
 
 The bytes depend on the state's content only: states are ordered by name, rows by key and namespace (timers by timestamp
@@ -54,7 +55,10 @@ _FRAME = struct.Struct("<II")
 
 @dataclass(frozen=True, slots=True)
 class FrozenState:
-    """One state or timer queue at one moment: code columns with their decoders, and for a state its values."""
+    """One state or timer queue at one moment: code columns with their decoders, and for a state its values.
+
+    `values` are the last of `fields`: none for timers, and for a state with TTL the values and their last accesses.
+    """
 
     name: str
     kind: str
@@ -62,7 +66,7 @@ class FrozenState:
     index: FrozenIndex
     decoders: tuple[Decoder, ...]
     key_column: int
-    values: FrozenColumn | None
+    values: tuple[FrozenColumn, ...]
     aspects: Aspects
 
     def schema(self, max_parallelism: int) -> pa.Schema:
@@ -94,8 +98,7 @@ class FrozenState:
         ranks = [each.ranks(*of) for each, *of in zip(self.decoders, codes, columns, strict=True)]
         order = order_of_rows([groups.astype(np.int64), *ranks])
         columns = [rows_at(column, order) for column in columns]
-        if self.values is not None:
-            columns.append(self.values.get(slots.take(order)))
+        columns += [each.get(slots.take(order)) for each in self.values]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         groups = groups.take(order)
         begins = [0, *(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(groups)]
@@ -108,8 +111,7 @@ class FrozenState:
         last_result.order = order
         for first, behind, begin, end in order.spans():
             columns = [d.decode(column[begin:end]) for d, column in zip(self.decoders, order.columns, strict=True)]
-            if self.values is not None:
-                columns.append(self.values.get(order.slots[begin:end]))
+            columns += [each.get(order.slots[begin:end]) for each in self.values]
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
             counts = order.counts[first:behind]
             ends = counts.cumsum()
@@ -151,8 +153,8 @@ class KeyedSnapshot:
         memory.
         """
         for state in self.states:
-            if state.values is not None:
-                state.values.settle()
+            for column in state.values:
+                column.settle()
         schemas = [state.schema(self.max_parallelism) for state in self.states]
         position = _written(header(MAGIC, schemas), out)
         offsets = [NO_OFFSET_SET] * len(self.key_group_range)

@@ -6,7 +6,7 @@ current key once however many calls a user function makes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from kit.stream.backend.keys.key_codec import UNKNOWN, Codes, Column, codec_for
 from kit.stream.backend.keys.key_hashing import assign_to_key_group, key_groups
 from kit.stream.backend.keys.key_run import KeyRun, numbered
 from kit.stream.backend.keys.slot_index import FEW_ROWS
+from kit.stream.backend.ttl_time_provider import TtlTimeProvider
 
 _NO_KEY = object()
 
@@ -28,10 +29,16 @@ class KeyContext:
     """The codec of the keys, the last encoded batch, the current key, and the key groups of the subtask."""
 
     without_effect: ClassVar = frozenset(
-        {"turn", "run", "_code", "_code_known", "_code_at", "_batch", "_batch_codes", "_batch_created"}
+        {"turn", "run", "_code", "_code_known", "_code_at", "_batch", "_batch_codes", "_batch_created", "_clock"}
     )
 
-    def __init__(self, key_type: pa.DataType, key_group_range: KeyGroupRange, max_parallelism: int) -> None:
+    def __init__(
+        self,
+        key_type: pa.DataType,
+        key_group_range: KeyGroupRange,
+        max_parallelism: int,
+        clock: TtlTimeProvider | None = None,
+    ) -> None:
         check_parallelism(max_parallelism)
         if not len(key_group_range) or key_group_range.end >= max_parallelism:
             raise StateError(f"{key_group_range!r} holds no key groups of maximum parallelism {max_parallelism}")
@@ -47,6 +54,8 @@ class KeyContext:
         self._code = UNKNOWN
         self._code_known = False
         self._code_at = -1  # the position in a run where the code was known
+        self._clock = clock
+        self._listeners: list[Callable[[int], None]] = []
 
     @property
     def current_key(self) -> Any:
@@ -57,8 +66,33 @@ class KeyContext:
             raise StateError("No current key: call set_current_key(key) before a keyed state is used")
         return self._key
 
+    def now_ms(self) -> int:
+        """Return the processing time. Raises StateError without a clock."""
+        if self._clock is None:
+            raise StateError(
+                "State with TTL needs a clock: give the backend one, HeapKeyedStateBackend(..., clock=...)"
+            )
+        return self._clock.processing_time_ms
+
+    def on_selection(self, listener: Callable[[int], None]) -> None:
+        """Call a listener with the number of keys that are selected, before their state is used.
+
+        Flink: `registerKeySelectionListener`.
+        """
+        self._listeners.append(listener)
+
+    def keys_selected(self, rows: int) -> None:
+        """Notify the listeners that the state of this number of keys will be used."""
+        for listener in self._listeners:
+            listener(rows)
+
     def set_current_key(self, key: Any) -> None:
         """Set the key for states that work on one key at a time."""
+        if self._listeners:
+            self.keys_selected(1)
+        self._select(key)
+
+    def _select(self, key: Any) -> None:
         self.run = None
         self._key = key
         self._code_known = False
@@ -71,12 +105,13 @@ class KeyContext:
                 self.set_current_key(key)
                 yield
             return
+        self.keys_selected(len(keys))
         numbers, distinct = numbered(keys)
         run = self.run = KeyRun(distinct)
         self._code_at = -1
         for run.position in numbers.tolist():  # nothing else here: this runs for each row
             yield
-        self.set_current_key(run.key)
+        self._select(run.key)
         for each in run.postponed:
             each.settle(run)
 

@@ -3,6 +3,8 @@
 A type that a checkpoint could not restore is rejected here (StateDescriptorError). Dictionaries, runs and views are
 kept as their plain values, in the form that `stored_type` returns.
 
+With `ttl`, the entries of keyed state expire (`kit.stream.backend.states.state_ttl_config`).
+
 A user function passes a descriptor to its backend to get the state. A descriptor is immutable and compared by value.
 Functions in it (a `reduce`, an `aggregate`) are never stored in a checkpoint, so a restored job brings its own. Follows
 `StateDescriptor` and its subclasses.
@@ -14,13 +16,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kit.core.arguments.signposts import DESCRIPTOR, no_attribute
 from kit.core.arrow_kinds import Family, can_be_key, kind_of
 from kit.core.state.errors import StateDescriptorError
 from kit.stream.backend.states.state_definition import Aspects
+from kit.stream.backend.states.state_ttl_config import StateTtlConfig
 from kit.stream.backend.types.arrow_types import NO_NANOSECONDS, has_nanosecond_times, stored_type, why_not_in_state
 
 REDUCTIONS = ("sum", "min", "max", "count")
@@ -60,18 +64,35 @@ class AggregateFunction(ABC):
         """Return one accumulator for the values of both, as merging windows need."""
 
 
+class _Descriptor:
+    """The base of all descriptors: the error for a missing attribute says what to write."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # else mypy would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, DESCRIPTOR)
+
+
 @dataclass(frozen=True, slots=True)
-class ValueStateDescriptor:
+class ValueStateDescriptor(_Descriptor):
     """One value per key; `default` is read if none was written."""
 
     name: str
     type: pa.DataType
     default: Any = None
+    ttl: StateTtlConfig | None = None
 
     kind = StateKind.VALUE
 
     def __post_init__(self) -> None:
-        _check(self.name, type=self.type)
+        _check(self.name, self.ttl, type=self.type)
+        if self.ttl is not None and self.default is not None:
+            raise StateDescriptorError(
+                f"State {self.name!r} has a TTL and the default {self.default!r}: as in Flink, state with TTL has no "
+                "default. Remove it, and handle None where the value is read"
+            )
 
     @property
     def stored_type(self) -> pa.DataType:
@@ -80,16 +101,17 @@ class ValueStateDescriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class ListStateDescriptor:
+class ListStateDescriptor(_Descriptor):
     """A list of elements per key, or per subtask of an operator."""
 
     name: str
     element_type: pa.DataType
+    ttl: StateTtlConfig | None = None
 
     kind = StateKind.LIST
 
     def __post_init__(self) -> None:
-        _check(self.name, element_type=self.element_type)
+        _check(self.name, self.ttl, element_type=self.element_type)
 
     @property
     def stored_type(self) -> pa.DataType:
@@ -98,17 +120,18 @@ class ListStateDescriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class MapStateDescriptor:
+class MapStateDescriptor(_Descriptor):
     """A map per key or, as broadcast state, per operator. Its keys are numbers, strings, bytes or times."""
 
     name: str
     key_type: pa.DataType
     value_type: pa.DataType
+    ttl: StateTtlConfig | None = None
 
     kind = StateKind.MAP
 
     def __post_init__(self) -> None:
-        _check(self.name, key_type=self.key_type, value_type=self.value_type)
+        _check(self.name, self.ttl, key_type=self.key_type, value_type=self.value_type)
         if pa.types.is_nested(stored_type(self.key_type)):
             raise StateDescriptorError(
                 f"State {self.name!r}: the keys of a map cannot be {self.key_type}; use a number, string, bytes or time"
@@ -121,7 +144,7 @@ class MapStateDescriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class ReducingStateDescriptor:
+class ReducingStateDescriptor(_Descriptor):
     """One value per key, into which each added value is folded.
 
     `reduce` is "sum", "min", "max" or "count" for a number, and "min" or "max" for other ordered types (times, strings,
@@ -134,11 +157,12 @@ class ReducingStateDescriptor:
     name: str
     type: pa.DataType
     reduce: Reduction = field(hash=False)
+    ttl: StateTtlConfig | None = None
 
     kind = StateKind.REDUCING
 
     def __post_init__(self) -> None:
-        _check(self.name, type=self.type)
+        _check(self.name, self.ttl, type=self.type)
         _check_reduction(self)
 
     @property
@@ -148,17 +172,18 @@ class ReducingStateDescriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregatingStateDescriptor:
+class AggregatingStateDescriptor(_Descriptor):
     """One accumulator per key; added values and results may have other types."""
 
     name: str
     accumulator_type: pa.DataType
     aggregate: AggregateFunction
+    ttl: StateTtlConfig | None = None
 
     kind = StateKind.AGGREGATING
 
     def __post_init__(self) -> None:
-        _check(self.name, accumulator_type=self.accumulator_type)
+        _check(self.name, self.ttl, accumulator_type=self.accumulator_type)
 
     @property
     def stored_type(self) -> pa.DataType:
@@ -186,9 +211,13 @@ _PYTHONS = ("element_type", "key_type", "value_type", "accumulator_type")
 """The types whose values are kept as Python objects, not in columns."""
 
 
-def _check(name: str, **types: pa.DataType) -> None:
+def _check(name: str, ttl: StateTtlConfig | None, **types: pa.DataType) -> None:
     if not isinstance(name, str) or not name:
         raise StateDescriptorError(f"A state needs a name, a text by which its checkpoints find it, found {name!r}")
+    if ttl is not None and not isinstance(ttl, StateTtlConfig):
+        raise StateDescriptorError(
+            f"State {name!r}: ttl is {ttl!r}, expected a StateTtlConfig, such as StateTtlConfig('1h')"
+        )
     for argument, arrow_type in types.items():
         if not isinstance(arrow_type, pa.DataType):
             raise StateDescriptorError(

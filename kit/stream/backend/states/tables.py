@@ -91,13 +91,15 @@ class KeyedState:
 
 
 @dataclass(slots=True, eq=False)
-class _Within:
+class Within:
     """A table within a key run: by number of the key the slot, or the entry and whether it has changed."""
 
     of: KeyRun | None = None
     slots: list[int] = field(default_factory=list)
     entries: list[Any] = field(default_factory=list)
     changed: bytearray = field(default_factory=bytearray)
+    accesses: list[int] = field(default_factory=list)
+    """With TTL: the time of the last access of each entry, in ms."""
 
 
 class StateTable:
@@ -113,6 +115,8 @@ class StateTable:
     """True if functions that work on batches may use it."""
     by_value: ClassVar[bool] = True
     """True if entries are set as a whole, and not changed in place."""
+    expires: ClassVar[bool] = False
+    """True if entries have a TTL (`kit.stream.backend.states.ttl_table`)."""
 
     def __init__(
         self, context: KeyContext, name: str, stored_type: pa.DataType, namespace_type: pa.DataType | None
@@ -132,7 +136,7 @@ class StateTable:
         self._unset_slots = np.empty(0, np.int64)
         self._looked_up = -1  # the turn of the key context for which `_current_slot` is valid
         self._current_slot = ABSENT
-        self.run = _Within()
+        self.run = Within()
         self.nested = self.by_value and pa.types.is_nested(stored_type)
         self.in_runs = self.by_value and namespace_type is None and not has_nanosecond_times(stored_type)
 
@@ -150,6 +154,11 @@ class StateTable:
         """
         found = (self.kind, self.stored_type, self.namespace_type)
         wanted = (descriptor.kind, descriptor.stored_type, namespace_type)
+        if self.descriptor is not None and self.descriptor.ttl != descriptor.ttl:
+            raise StateDescriptorError(
+                f"State {self.name!r} was registered with {_described_ttl(self.descriptor)}, and is requested with "
+                f"{_described_ttl(descriptor)}: use another name, or the same descriptor"
+            )
         if found != wanted:
             origin, advice = "registered", "use another name, or the same descriptor"
             if self.descriptor is None:
@@ -172,10 +181,14 @@ class StateTable:
             )
 
     def becomes(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None) -> bool:
-        """Return True if this state was restored, and its entries can be those of a descriptor of a newer type."""
+        """Return True if this state was restored, and its entries have to be converted for a newer descriptor.
+
+        The descriptor has a newer type, or its TTL was switched on or off.
+        """
         stored = (self.kind, self.stored_type, namespace_type)
         wanted = (descriptor.kind, descriptor.stored_type, self.namespace_type)
-        return self.descriptor is None and stored != wanted and _becomes(stored, wanted)
+        is_as_before = stored == wanted and self.expires == (descriptor.ttl is not None)
+        return self.descriptor is None and not is_as_before and _becomes(stored, wanted)
 
     # ---- overridden by kinds of state --------------------------------------------------------------------------------
 
@@ -220,10 +233,22 @@ class StateTable:
         """
         raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: its entries do not merge")
 
-    def freeze(self) -> tuple[FrozenIndex, FrozenColumn]:
+    def freeze(self) -> tuple[FrozenIndex, tuple[FrozenColumn, ...]]:
         """Return the entries at this moment, safe from later changes: the synchronous part of a snapshot."""
         index = self.index.freeze(self._unset_slots)
-        return index, self.column.freeze(self.index.size)
+        return index, (self.column.freeze(self.index.size),)
+
+    def restore(
+        self, keys: Column, namespaces: Column | None, values: Values, accesses: pa.ChunkedArray | None = None
+    ) -> None:
+        """Set entries; `accesses` are their last accesses, if they have a TTL."""
+        assert accesses is None, f"{self!r} has no TTL"
+        self._set_all(keys, namespaces, values)
+
+    def _set_all(self, keys: Column, namespaces: Column | None, values: Values) -> None:
+        is_loaded = isinstance(values, pa.ChunkedArray) and self.load(keys, namespaces, values)
+        if not is_loaded:
+            self.put(self.slots(keys, namespaces), values)
 
     # ---- slots --------------------------------------------------------------------------------------------------
 
@@ -298,7 +323,7 @@ class StateTable:
         slots = slots[self.index.live[slots]]
         if not len(slots):
             return
-        self._looked_up, self.run = -1, _Within()
+        self._looked_up, self.run = -1, Within()
         codes = [column.take(slots) for column in self.index.columns]
         self.column.clear(slots)
         if len(self._unset_slots):
@@ -361,7 +386,7 @@ class StateTable:
     def _slot_in(self, run: KeyRun, create: bool) -> int:
         """Return the slot of the current key in a run: all its keys are looked up together."""
         if self.run.of is not run:
-            self.run = _Within(run, self.slots(run.keys, create=False).tolist())
+            self.run = Within(run, self.slots(run.keys, create=False).tolist())
         slot = self.run.slots[run.position]
         if slot == ABSENT and create:
             slot = self.index.add_one([self.context.current_code(create)])
@@ -369,16 +394,16 @@ class StateTable:
             self.run.slots[run.position] = slot
         return slot
 
-    def begin(self, run: KeyRun) -> _Within:
+    def begin(self, run: KeyRun) -> Within:
         """Read the entries of all keys of a run; they are used there, and written back when it ends."""
         entries = self.get(self.slots(run.keys, create=False)).to_pylist()
         run.postponed.append(self)
-        self.run = _Within(run, [], entries, bytearray(len(entries)))
+        self.run = Within(run, [], entries, bytearray(len(entries)))
         return self.run
 
     def settle(self, run: KeyRun) -> None:
         """Write back what a run has changed."""
-        within, self.run = self.run, _Within()
+        within, self.run = self.run, Within()
         changed = np.flatnonzero(np.frombuffer(within.changed, np.bool_))
         if not len(changed):
             return
@@ -430,6 +455,16 @@ class StateTable:
     def is_unset(self, slot: int) -> bool:
         """Return True if the slot was allocated but its entry was not written yet."""
         return self._unset.item(slot)
+
+    @property
+    def unset_slots(self) -> Slots:
+        """The allocated slots whose entry was not written yet."""
+        return self._unset_slots
+
+    def mark_unset(self, slots: Slots) -> None:
+        """Mark entries as not written yet; they keep their slots."""
+        self._unset[slots] = True
+        self._unset_slots = np.concatenate((self._unset_slots, slots))
 
     def mark_set(self, slots: Slots) -> Slots:
         """Mark entries as written; return the slots that were not before."""
@@ -513,6 +548,10 @@ def _advice(stored: _Declared, wanted: _Declared) -> str:
     if (stored[0], stored[2]) == (wanted[0], wanted[2]):
         return refusal(stored[1], wanted[1])
     return "use another name, or the descriptor it was stored with"
+
+
+def _described_ttl(descriptor: StateDescriptor) -> str:
+    return "no TTL" if descriptor.ttl is None else f"{descriptor.ttl}"
 
 
 def _described(kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> str:

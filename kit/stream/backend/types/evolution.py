@@ -120,6 +120,14 @@ def type_changes(old: pa.DataType, new: pa.DataType) -> list[TypeChange]:
     return list(_changes(old, new, ""))
 
 
+def ttl_changes(was_on: bool, is_on: bool) -> list[TypeChange]:
+    """Return the change of a state whose TTL was switched on or off: its entries are accessed now, or live on."""
+    if was_on == is_on:
+        return []
+    what = "TTL was switched on: entries expire from now on" if is_on else "TTL was switched off: entries live on"
+    return [TypeChange("", what, Compatibility.MIGRATES)]
+
+
 def evolves(old: pa.DataType, new: pa.DataType) -> bool:
     """Return True if values of the old type can be restored as the new one; also if the types are equal."""
     return old == new or all(each.compatibility < Compatibility.INCOMPATIBLE for each in _changes(old, new, ""))

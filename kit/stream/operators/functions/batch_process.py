@@ -24,6 +24,7 @@ from kit.stream.backend.keys.key_codec import codec_for
 from kit.stream.backend.states.descriptors import StateDescriptor
 from kit.stream.backend.states.keyed_states import KINDS
 from kit.stream.backend.states.tables import StateTable, Values
+from kit.stream.backend.states.ttl_table import TtlTable
 from kit.stream.backend.timers import DueTimers
 from kit.stream.backend.types.exact_values import ONE_HAS_A_ZONE, InexactError, exact_array, same_clock
 from kit.stream.operators.functions.function_operator import KeyedFunctionOperator, TimeView
@@ -81,6 +82,30 @@ class BatchState:
         if isinstance(values, (bool, int, float, str, bytes)):
             return pa.repeat(pa.scalar(values, arrow_type), rows)
         return values
+
+
+class TtlBatchState(BatchState):
+    """One state with TTL, with an entry for each row: all rows of a key see the same entry, or that it has expired.
+
+    Each call accesses the state once for each row of the batch.
+    """
+
+    _table: TtlTable
+
+    def get(self) -> pa.Array:
+        """Return the entry of each row's key, null for one without an entry or with one that has expired."""
+        self._table.check_others(len(self._keys))
+        return self._table.look_at(self._table.slots(self._keys, create=False))
+
+    def update(self, values: Values, where: Mask = None) -> None:
+        """Set the entry of each row's key; a null removes it. `values` is one value, or one for each selected row."""
+        self._table.check_others(len(self._keys))
+        super().update(values, where)
+
+    def add(self, values: Values = None, where: Mask = None) -> None:
+        """Fold a value into the entry of each row's key (reducing state), or append it to its list."""
+        self._table.check_others(len(self._keys))
+        super().add(values, where)
 
 
 class BatchTimers:
@@ -154,7 +179,8 @@ class BatchContext(TimeView):
                 f"State {descriptor.name!r} is of kind {descriptor.kind}, which cannot be read in columns: use a "
                 f"{', '.join(others)} or {last} state, or process() row by row"
             )
-        return BatchState(self._operator.context.keyed_state.table(descriptor), self.keys)
+        table = self._operator.context.keyed_state.table(descriptor)
+        return TtlBatchState(table, self.keys) if isinstance(table, TtlTable) else BatchState(table, self.keys)
 
     def emit(self, batch: pa.RecordBatch | Mapping[str, Any]) -> None:
         """Emit rows: a record batch, or columns by name."""
@@ -216,6 +242,7 @@ class KeyedBatchOperator(KeyedFunctionOperator):
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Call the hook with the batch."""
         (given,) = self._inputs
+        self.context.keyed_state.keys_selected(batch.num_rows)
         times = None if given.time_column is None else event_times_ms(batch, given.time_column, self._name)
         context = BatchContext(self, given.keys_of(batch, self.context.keyed_state.key_type), times)
         try:
@@ -228,6 +255,7 @@ class KeyedBatchOperator(KeyedFunctionOperator):
     def _fire(self, due: Callable[[], DueTimers]) -> None:
         """Call `on_timers` until nothing is due: a timer that fires may register another that is."""
         while len((timers := due()).timestamps_ms):
+            self.context.keyed_state.keys_selected(len(timers.keys))
             at = f"{len(timers.keys)} timers, the first at {timers.timestamps_ms[0]} of key {timers.keys[0]}"
             context = BatchContext(self, timers.keys, timers.timestamps_ms)
             self.call_and_emit(at, BATCHES, self.function.on_timers, context)

@@ -153,9 +153,11 @@ class FunctionSpec(ResolvedSpec):
         return self._descriptors(StateDescriptor) if self.key_type is not None else []
 
     def declared_operator_states(self) -> Sequence[StateDescriptor]:
-        """Return the same of a `CheckpointedFunction`: the descriptors of lists and maps."""
-        is_checkpointed = isinstance(self.function, type) and issubclass(self.function, CheckpointedFunction)
-        return self._descriptors(ListStateDescriptor | MapStateDescriptor) if is_checkpointed else []
+        """Return the same of a `CheckpointedFunction`: the descriptors of lists and maps, which have no TTL."""
+        if not (isinstance(self.function, type) and issubclass(self.function, CheckpointedFunction)):
+            return []
+        found = self._descriptors(ListStateDescriptor | MapStateDescriptor)
+        return [descriptor for descriptor in found if descriptor.ttl is None]
 
     def _descriptors(self, kinds: Any) -> list[StateDescriptor]:
         names = dir(self.function) if isinstance(self.function, type) else ()
