@@ -229,6 +229,13 @@ def test_steps_before_a_rescale_are_shown_in_the_shape_that_they_had(monkeypatch
         assert scenes[number] == drawn(frame)
         assert told[number] == told_anew(frame)
     assert unpacked(copy.film) == scenes
+    later = next(n for n, frame in enumerate(packed) if frame.get("skipped") and packed[n - 1]["stage"] == 1)
+    added = min(packed[later]["skipped"], module.MOST_INSERTED)
+    copy.take(builder.insert(later, packed[later]["n"] - 1))
+    scenes = unpacked(builder.film)
+    for number in range(later - 1, later + added + 1):
+        assert scenes[number] == drawn(made[packed[number]["n"]])
+    assert unpacked(copy.film) == scenes
 
 
 def test_what_is_left_out_lies_far_from_the_turns_of_the_run() -> None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,14 +17,14 @@ from kit.hosts.lab.jobs.random_jobs import MODES, RandomJob
 from kit.hosts.lab.jobs.ready_jobs import job_of, random_job, ready_job
 from kit.hosts.lab.named_hook import named_hooks
 from kit.hosts.lab.random_stages import STAGES
-from kit.hosts.lab.safety import Safety
+from kit.hosts.lab.safety import Safety, Violation
 from kit.hosts.lab.scenarios.scenario_text import ScenarioError
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.operators.aggregates import sum_
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 from kit.verify.swarm import swarm
-from kit.verify.swarm.shrinking import least_of
+from kit.verify.swarm.shrinking import Shrinking, least_of
 from kit.verify.swarm.swarm import drawn
 from kit.verify.swarm.trial_scenarios import scenario_of_trial
 from kit.verify.swarm.trials import Intervention, Trial
@@ -131,6 +133,25 @@ def test_a_scenario_of_ones_own_job_is_opened_with_it(tmp_path: Path) -> None:
     assert open_scenario(path, own_job).run().block_runs[-1].outcome[-1] == "all holds"
 
 
+def test_lives_at_other_parallelisms_are_counted_and_named_one_by_one() -> None:
+    job = RandomJob(rows=60, parallelism=2, settings={"interval_ms": 20})
+    end_of_life = Intervention(0, "checkpoint", awaits="nothing that happens")
+    stops = [Intervention(4, "stop", argument, "AllTasksRunning") for argument in (4, 4, 2)]
+    run = Trial(job, 5, tuple(each for stop in stops for each in (stop, end_of_life))).run()
+    assert run.violation is None
+    assert run.parallelisms == [2, 3, 3, 2]
+    lines = str(scenario_of_trial(run, "it")).splitlines()
+    assert [line for line in lines if line.startswith("go on")] == [
+        "go on with parallelism=3",
+        "go on",
+        "go on with parallelism=2",
+    ]
+    completed = [len(lab.trace.story(kind="CheckpointCompleted")) for lab in run.labs]
+    assert sum(many > 0 for many in completed) > 1
+    assert run.happened["checkpoint completed"] == sum(completed)
+    assert run.happened["restored"] == 3
+
+
 # --- files and clocks -------------------------------------------------------------------------------------------------
 
 
@@ -175,6 +196,34 @@ def test_delta_debugging_finds_the_things_that_matter() -> None:
     assert len(tried) < 60
 
 
+class Scripted(Trial):
+    """A trial that runs nothing: it has one violation with two certain interventions, and another one with either."""
+
+    def run(self) -> Any:
+        killed = any(each.what == "kill" and each.after > 2 and each.argument == 7 for each in self.interventions)
+        stopped = any(
+            each.what == "stop" and each.after > 2 and each.awaits == "CheckpointPending" for each in self.interventions
+        )
+        kind = "output" if killed and stopped else "ends" if killed or stopped else ""
+        return SimpleNamespace(trial=self, violation=Violation(kind, "it") if kind else None, steps=10, wild=[1, 2])
+
+
+def test_shrinking_keeps_what_the_violation_takes_and_makes_the_rest_of_each_intervention_smaller() -> None:
+    interventions = (
+        Intervention(90, "savepoint", 3),
+        Intervention(48, "kill", 7, "CheckpointCompleted"),
+        Intervention(90, "cancel"),
+        Intervention(48, "stop", 5, "CheckpointPending"),
+        Intervention(90, "time"),
+    )
+    trial = Scripted(RandomJob(rows=20, parallelism=3), 1, interventions, ("map",))
+    shrunk = Shrinking(trial.run()).run()
+    assert shrunk.violation.kind == "output"
+    assert shrunk.trial.interventions == (Intervention(4, "kill", 7), Intervention(4, "stop", 0, "CheckpointPending"))
+    assert shrunk.trial.slow == ()
+    assert shrunk.trial.wild == frozenset()
+
+
 # --- the user's own job -----------------------------------------------------------------------------------------------
 
 ROWS = [{"k": "abc"[n % 3], "n": n} for n in range(12)]
@@ -215,6 +264,24 @@ def test_what_is_wrong_with_the_output_may_be_ones_own_question() -> None:
 
     result = swarm(range(3), job=own_job, faults=[], check=check, shrink=0)
     assert [failure.error for failure in result.failures] == ["output: twelve is too many"]
+
+
+def test_a_swarm_ends_with_the_last_failure_that_it_may_have_and_adds_up_all_trials() -> None:
+    def check(output: object) -> Iterator[str]:
+        seen.append(len(output("rows")))
+        if len(seen) in (2, 3, 5):
+            yield f"the {len(seen)} runs"
+
+    seen: list[int] = []
+    result = swarm(range(10, 20), job=own_job, faults=[], check=check, shrink=0, most_failures=3)
+    assert [failure.seed for failure in result.failures] == [11, 12, 14]
+    assert [failure.error for failure in result.failures] == [f"output: the {each} runs" for each in (2, 3, 5)]
+    frame = result.to_pandas()
+    assert frame["seed"].tolist() == [10, 11, 12, 13, 14]
+    assert result.trials == 5
+    assert result.steps == frame["steps"].sum()
+    completed = [happened["checkpoint completed"] for happened in frame["happened"]]
+    assert result.happened["checkpoint completed"] == sum(completed)
 
 
 def test_misuse_is_refused() -> None:

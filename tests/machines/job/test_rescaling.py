@@ -1,4 +1,6 @@
-"""The parallelism of a job in the durable store, whatever the outcome of each request and of each write."""
+"""The parallelism of a job in the durable store, whatever the outcome of each request and of each write; what several
+changes and several requests have in common.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.protocol.commands import StoreParallelism
-from kit.core.protocol.events import ParallelismStored, RequestRescale
+from kit.core.protocol.events import RequestCancel, ParallelismStored, RequestRescale, SlotsChanged
+from kit.core.protocol.notes import JobRescaled
+from kit.stream.settings.job_settings import RescaleConfig
 from tests.machines.job.harness import JobHarness
 
 DURABLE = {"store": "filesystem", "directory": "/there"}
@@ -52,6 +56,39 @@ def test_what_is_refused_after_it_was_noted_is_taken_back_before_the_next_reques
     (taken_back,) = job.take(StoreParallelism)
     assert taken_back.parallelism == {"source": 2, "sums": 2}
     assert "it is being stopped" in job.answers()[90]
+
+
+def test_each_request_that_waits_for_its_note_is_answered_when_the_job_ends() -> None:
+    job = running()
+    for number in (90, 91, 92):
+        ask(job, number, sums=number)
+    job.give(RequestCancel())
+    job.answer_all(but=[StoreParallelism])
+    assert job.answers() == dict.fromkeys((90, 91, 92), "the job was not rescaled: it is CANCELED")
+
+
+def test_each_savepoint_that_waits_for_a_restart_is_answered_when_the_job_ends() -> None:
+    job = running()
+    job.fail()
+    waiting = [job.savepoint(), job.stop(), job.savepoint()]
+    job.give(RequestCancel())
+    job.answer_all()
+    said = "the savepoint waited for a restart, and the job is CANCELED"
+    assert {number: error for number, error in job.answers().items() if said in error}.keys() == set(waiting)
+
+
+def test_checkpoints_that_failed_before_another_change_of_slots_count_too() -> None:
+    rescaling = RescaleConfig(
+        reactive=True, cooldown_ms=0, stabilization_ms=0, max_trigger_delay_ms=600_000, max_checkpoint_failures=2
+    )
+    job = JobHarness(tolerable_failures=100, rescaling=rescaling)
+    job.give(SlotsChanged(slots=1))
+    job.run()
+    for slots in (2, 3):
+        job.give(SlotsChanged(slots=slots))
+        assert job.take(JobRescaled) == []
+        job.decline(job.trigger())
+    assert [note.why for note in job.take(JobRescaled)] == ["2 checkpoints have failed"]
 
 
 STEPS = st.lists(
