@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, StreamEnvironment, count
 from kit.core.trace.trace import Trace
 from kit.draw.views.at_risk import at_risk
 from kit.hosts.lab import Lab
@@ -61,6 +63,19 @@ def test_before_the_first_checkpoint_all_would_be_undone() -> None:
     assert told.to_pandas().read.sum() == sum(row["position"] for row in _rows(lab, SOURCE))
 
 
+def test_a_job_that_began_from_a_savepoint_would_go_back_to_it() -> None:
+    before = _lab()
+    before.run_until(checkpoint=2)
+    path = before.stop(wait=True)
+    savepoint = max(before.moment().checkpoints)
+    job = ready_job("keyed-sum", interval_ms=40, rows=100, restart=3)
+    lab = Lab(job, seed=1, restore_path=path, after=before)
+    lab.run_until(record="AllTasksRunning")
+    assert at_risk(lab).checkpoint == savepoint > 2
+    lab.run_until(checkpoint=savepoint + 1)
+    assert at_risk(lab).checkpoint == savepoint + 1
+
+
 def test_a_pending_checkpoint_does_not_count() -> None:
     lab = _lab()
     lab.run_until(checkpoint=1)
@@ -102,3 +117,31 @@ def test_of_several_regions_only_some_restart() -> None:
     under = at_risk(lab).under
     assert "The tasks on that worker restart, with those that exchanges connect to them: worker 0 runs" in under
     assert "all tasks restart" not in under
+
+
+def test_after_a_region_restarted_what_its_tasks_took_is_counted_from_there() -> None:
+    """No checkpoint completes, so a task has taken what its state counts."""
+    env = StreamEnvironment(
+        "pipelines", failover="region", restart=FixedDelay(3, 1), checkpoint=CheckpointConfig(interval_ms=None)
+    )
+    for name, parallelism in (("steady", 1), ("shaky", 2)):
+        rows = [{"k": "abcdef"[(n * n) % 6], "n": n} for n in range(90)]
+        stream = env.from_source(CollectionSource(rows, splits=2, batch_rows=5), uid=name)
+        counted = stream.set_parallelism(parallelism).key_by("k").aggregate(rows=count()).uid(f"{name}-counts")
+        counted.set_parallelism(parallelism).sink_to(CollectSink(name), uid=f"{name}-out").set_parallelism(parallelism)
+    lab = Lab(env, seed=3)
+    compared = 0
+    for worker in (1, 0, 1):
+        lab.run_until(record="AllTasksRunning")
+        for _ in range(40):
+            lab.step()
+            told = at_risk(lab).to_pandas().set_index("task")["taken"]
+            counted_rows = Counter[str]()
+            for row in _rows(lab, KEYED):
+                counted_rows[row["task"]] += row["value"]["rows"]
+            for task, rows_taken in counted_rows.items():
+                assert told[task] == rows_taken
+                compared += 1
+        lab.faults.kill(worker)
+    assert {record.kind for record in lab.trace} >= {"StartTasks", "GrantCredit"}
+    assert compared > 100

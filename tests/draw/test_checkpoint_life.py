@@ -54,6 +54,22 @@ def test_states_are_those_of_the_machines_all_along(settings: dict[str, int]) ->
         assert_as_the_machines_say(lab)
 
 
+def test_a_savepoint_that_overtakes_the_queue_leaves_the_other_requests_in_it() -> None:
+    lab = lab_of(6, rows=60, interval_ms=None, max_concurrent=1)
+    lab.run_until(record="AllTasksRunning")
+    for _ in range(3):
+        lab.trigger_checkpoint()
+    lab.run_until(record="CheckpointTriggered")
+    lab.savepoint()
+    for _ in range(3):
+        lab.step()
+        assert_as_the_machines_say(lab)
+    log = CheckpointLog(Subject(lab).reading)
+    assert len(log.queue) == 2
+    assert log.lives[2].request.startswith("Savepoint")
+    assert log.lives[2].asked_ms == log.lives[2].begun_ms > log.queue[0].at_ms
+
+
 def assert_as_the_machines_say(lab: Lab) -> None:
     log, master, stage = CheckpointLog(Subject(lab).reading), lab.look.master, lab.look.stages[-1]
     evidence = Evidence(lab)

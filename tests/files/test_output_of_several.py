@@ -83,6 +83,18 @@ def test_what_is_discarded_first_stays_marked_after_more_is(output: Output, tmp_
     assert [output.discarded(sink) for sink in sinks(tmp_path)] == [{"a": 3, "a.b": 6, "a.c": 8, "x": 9}] * 2
 
 
+@pytest.mark.parametrize("output", [MemoryOutput], indirect=True)
+def test_a_copy_and_its_original_discard_each_for_itself(output: MemoryOutput, tmp_path: Path) -> None:
+    before, other = left(output, tmp_path), output.copy()
+    discard_later_output(job_of(tmp_path), other, FIRST, "savepoint 3", lambda: None)
+    assert left(output, tmp_path) == before
+    assert [output.discarded(sink) for sink in sinks(tmp_path)] == [{}, {}]
+    begin_new_output(job_of(tmp_path), output)
+    assert left(other, tmp_path) == [["day=3", "day=9"]] * 2
+    assert [other.discarded(sink) for sink in sinks(tmp_path)] == [{"a": 4, "a.b": 6, "a.c": 8}] * 2
+    assert [output.discarded(sink) for sink in sinks(tmp_path)] == [{"a": 3, "a.b": 6, "a.c": 8, "x": 9}] * 2
+
+
 def test_all_later_output_of_a_lineage_is_kept(output: Output, tmp_path: Path) -> None:
     second = sinks(tmp_path)[1]
     for lone in (("a.d", 10), ("a.e", 11)):

@@ -607,4 +607,134 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "self._converted(self.value_type, value) for key, value in entries.items()}",
         ByTest("stream/backend/test_operator_store.py::test_what_is_added_after_other_entries_stays_beside_them"),
     ),
+    (
+        "failures-forgotten-with-each-change",
+        "checkpoints that failed before another change of slots do not count",
+        "kit.machines.job.rescaling:Rescaling._changed",
+        "self._failures_left is None",
+        "True",
+        ByTest("machines/job/test_rescaling.py::test_checkpoints_that_failed_before_another_change_of_slots_count_too"),
+    ),
+    (
+        "one-idle-channel-is-all",
+        "a channel that ends beside an idle one leaves event time to the idle ones",
+        "kit.machines.task.watermark_valve:WatermarkValve._end",
+        "all(each.idle for each in self._going_on)",
+        "any(each.idle for each in self._going_on)",
+        ByTest(
+            "machines/task/test_watermark_valve.py::test_a_channel_that_ends_leaves_event_time_to_the_active_ones_beside_idle_ones"
+        ),
+    ),
+    (
+        "written-for-an-earlier-attempt",
+        "a task that restarted hears of files that its earlier attempt shared",
+        "kit.machines.channel.channel_state.shared_files:SharedFiles.forget",
+        "(self.checkpoint, *self.being_written.values())",
+        "(self.checkpoint,)",
+        ByTest(
+            "machines/channel/test_channel_state_sharing.py::test_a_restarted_task_gets_no_answer_about_files_that_were_being_written"
+        ),
+    ),
+    (
+        "record-outlasts-its-file",
+        "staged files are deleted before the records of their publication",
+        "kit.files.output_files:remove_staged",
+        "sorted(names, key=lambda name: not is_record(name))",
+        "sorted(names)",
+        ByTest("stream/connectors/test_files.py::test_of_several_staged_files_no_record_outlasts_its_file"),
+    ),
+    (
+        "discarded-in-a-copy-too",
+        "a copy of the output shares what it has discarded",
+        "kit.files.memory_output:MemoryOutput.copy",
+        "dict(self._discarded)",
+        "self._discarded",
+        ByTest("files/test_output_of_several.py::test_a_copy_and_its_original_discard_each_for_itself"),
+    ),
+    (
+        "dropped-once-and-for-all",
+        "a state that was dropped does not come back with given rows",
+        "kit.snapshots.surgery.edit:Edit.bootstrap",
+        "draft.dropped - {state}",
+        "draft.dropped",
+        ByTest(
+            "snapshots/surgery/test_edit.py::test_a_state_that_was_dropped_comes_back_with_the_rows_that_are_given_later"
+        ),
+    ),
+    (
+        "only-the-last-relocation",
+        "a second relocation replaces the first",
+        "kit.snapshots.surgery.edit:Edit.relocate",
+        "{**self._moved, **prefixes}",
+        "{**prefixes}",
+        ByTest("snapshots/surgery/test_writing.py::test_paths_are_rewritten_step_by_step_and_the_last_step_counts"),
+    ),
+    (
+        "late-by-the-last-batch",
+        "rows are late by the most of the last batch",
+        "kit.stream.operators.windows.late_rows:LateCount.add",
+        "max(self.behind_ms, watermark_ms + 1 - int(times_ms.min()))",
+        "watermark_ms + 1 - int(times_ms.min())",
+        ByTest("hosts/lab/test_late_rows.py::test_rows_are_late_by_the_most_of_all_batches_so_far"),
+    ),
+    (
+        "interruption-begins-again",
+        "a failure before all tasks run begins the interruption again",
+        "kit.run.over_time:OverTime._recoveries",
+        "is_running and moment.job in INTERRUPTED",
+        "moment.job in INTERRUPTED",
+        ByTest("run/test_over_time.py::test_failures_before_all_tasks_run_prolong_the_interruption_and_begin_none"),
+    ),
+    (
+        "first-of-the-queue-leaves",
+        "a request that overtakes the queue takes the first one out of it",
+        "kit.run.checkpoint_log:CheckpointLog._left",
+        "next((each for each in self.queue if each.label == label), None)",
+        "self.queue[0] if self.queue else None",
+        ByTest(
+            "draw/test_checkpoint_life.py::test_a_savepoint_that_overtakes_the_queue_leaves_the_other_requests_in_it"
+        ),
+    ),
+    (
+        "queues-outlive-a-region",
+        "buffers that waited when a region failed count as taken later",
+        "kit.draw.views.at_risk:_begin_again",
+        "waiting.pop(number, None)",
+        "None",
+        ByTest("draw/test_at_risk.py::test_after_a_region_restarted_what_its_tasks_took_is_counted_from_there"),
+    ),
+    (
+        "shape-of-the-first-stage",
+        "frames between others are drawn in the shape of the first stage",
+        "kit.draw.stage.film:FilmBuilder._insert",
+        "shape, pen = before['stage'], Pen(self._looks)",
+        "shape, pen = frames[0]['stage'], Pen(self._looks)",
+        ByTest("draw/test_film.py::test_steps_before_a_rescale_are_shown_in_the_shape_that_they_had"),
+    ),
+    (
+        "first-failure-ends-the-swarm",
+        "a swarm ends with its first failure, however many it may have",
+        "kit.verify.swarm.swarm:swarm",
+        "len(result.failures) == most_failures",
+        "result.failures",
+        ByTest("verify/test_swarm.py::test_a_swarm_ends_with_the_last_failure_that_it_may_have_and_adds_up_all_trials"),
+    ),
+    (
+        "only-the-last-life-counts",
+        "only what happened in the last life of a trial is counted",
+        "kit.verify.swarm.trials:Trial.run",
+        "sum(record.kind == kind for lab in run.labs for record in lab.trace)",
+        "sum(record.kind == kind for record in run.lab.trace)",
+        ByTest("verify/test_swarm.py::test_lives_at_other_parallelisms_are_counted_and_named_one_by_one"),
+    ),
+    (
+        "shrunk-to-another-violation",
+        "a trial is shrunk to one that violates another property",
+        "kit.verify.swarm.shrinking:Shrinking._holds",
+        "run.violation is None or run.violation.kind != self.kind",
+        "run.violation is None",
+        ByTest(
+            "verify/test_swarm.py::test_shrinking_keeps_what_the_violation_takes_and_makes_the_rest_of_each_intervention_smaller"
+        ),
+    ),
 )

@@ -76,6 +76,24 @@ def test_an_interruption_may_not_be_over() -> None:
     assert found["lasting_ms"].isna().tolist() == [False, True]
 
 
+def test_failures_before_all_tasks_run_prolong_the_interruption_and_begin_none() -> None:
+    lab = Lab(job(), seed=1)
+    lab.run_until(record="StartEpoch")
+    lab.faults.kill(0)
+    lab.run_until(record="AllTasksRunning")
+    assert over_time_of(lab).recoveries.empty, "the job had not run before"
+    for worker in (1, 0, 1):
+        lab.faults.kill(worker)
+        lab.run_until(record="StartEpoch")
+    lab.run_until(record="AllTasksRunning")
+    (found,) = over_time_of(lab).recoveries.to_dict("records")
+    changes = lab.trace.story(kind="JobStatusChanged")
+    _, *stopped_ms = (record.at_ms for record in changes if record.data["status"] == "RESTARTING")
+    assert len(set(stopped_ms)) == 3
+    assert found["stopped_ms"] == stopped_ms[0]
+    assert found["running_ms"] == found["stopped_ms"] + found["lasting_ms"] == lab.trace[-1].at_ms
+
+
 def test_a_rescale_is_an_interruption_too() -> None:
     lab = Lab(environment(Shape(rows=240), interval_ms=None), seed=3)
     lab.run_until(record="AllTasksRunning")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -21,6 +22,7 @@ from kit import (
 from kit.draw.charts.live import live_of
 from kit.hosts.lab.errors import LabWarning
 from kit.hosts.spark import SparkJob
+from kit.stream.operators.windows.late_rows import LateCount
 from tests.hosts.spark.jobs import ThreadGang
 
 SCHEMA = pa.schema([("sensor", pa.string()), ("at", pa.int64())])
@@ -80,6 +82,14 @@ def test_late_rows_of_an_interval_join_are_kept_apart_by_side() -> None:
     assert kept["left"] | kept["right"] == {100, 200, 300}
     assert set(lab.output("out")["at"]) == {row["at"] for row in ROWS} - kept["left"] - kept["right"]
     assert lab.look.late_rows_dropped == {}
+
+
+def test_rows_are_late_by_the_most_of_all_batches_so_far() -> None:
+    count = LateCount()
+    for times_ms, watermark_ms in (([800, 900], 999), ([100, 950, 300], 1_199), ([1_900], 1_999)):
+        count.add(np.array(times_ms), watermark_ms)
+    assert (count.rows, count.watermark_ms) == (6, 1_999)
+    assert count.behind_ms == 1_200 - 100
 
 
 def test_what_has_not_come_yet_is_not_late() -> None:

@@ -167,6 +167,18 @@ def test_a_restarted_task_gets_no_answer_about_what_its_earlier_attempt_wrote() 
     assert list(slot.write_files().written()) == ["0/0"]
 
 
+def test_a_restarted_task_gets_no_answer_about_files_that_were_being_written() -> None:
+    slot = Joining("0/0", "1/0", "2/0")
+    for number in (1, 2):
+        slot.hear(*(start(number, name) for name in slot.present), write_in(checkpoint_id=number, task="1/0"))
+        for name in slot.present:
+            slot.hear(*complete(name, checkpoint_id=number))
+    assert len(slot.jobs) == 2
+    slot.hear(release("1/0"), SubtasksRedeployed(tasks=("1/0",)))
+    answers = [[each.task for each in slot.state.handle(slot.answer_to(job), 0)] for job in slot.jobs]
+    assert answers == [["0/0", "2/0"]] * 2
+
+
 def test_a_new_slot_waits_only_for_the_tasks_that_are_deployed_in_it() -> None:
     graph = fan_in().execution_graph()
     tasks_there = [task.task for task in graph.tasks_in_slot(0)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.protocol.commands import StoreParallelism
-from kit.core.protocol.events import RequestCancel, ParallelismStored, RequestRescale, SlotsChanged
+from kit.core.protocol.events import ParallelismStored, RequestCancel, RequestRescale, SlotsChanged
 from kit.core.protocol.notes import JobRescaled
 from kit.stream.settings.job_settings import RescaleConfig
 from tests.machines.job.harness import JobHarness

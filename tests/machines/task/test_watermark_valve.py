@@ -61,6 +61,19 @@ def test_event_time_does_not_end_while_an_idle_channel_may_still_send_rows() -> 
     assert valve.watermark(2, MAX_WATERMARK_MS) == MAX_WATERMARK_MS
 
 
+def test_a_channel_that_ends_leaves_event_time_to_the_active_ones_beside_idle_ones() -> None:
+    valve = WatermarkValve([0, 1, 2, 3])
+    for channel, at_ms in enumerate((10, 40, 20, 30)):
+        valve.watermark(channel, at_ms)
+    valve.status(1, idle=True)
+    assert valve.watermark(0, MAX_WATERMARK_MS) == 20, "40 is of an idle channel"
+    assert not valve.all_idle
+    assert valve.status(2, idle=True) == 30
+    assert not valve.all_idle
+    assert valve.status(3, idle=True) == 40
+    assert valve.all_idle
+
+
 def test_an_idle_channel_that_ends_ends_event_time_with_the_others() -> None:
     """A task that is restored as finished sends the end of event time and no status."""
     valve = WatermarkValve([0, 1])

@@ -309,6 +309,22 @@ def test_a_state_gets_other_rows_and_the_others_keep_theirs(case: str, tmp_path:
     assert list(differences(written, truth)) == []
 
 
+@FEW
+def test_a_state_that_was_dropped_comes_back_with_the_rows_that_are_given_later(case: str, tmp_path: Path) -> None:
+    checkpoint, truth = opened(NEWEST, case), values_truth(NEWEST, case)
+    rows = checkpoint.state("tumbling", "window-contents").slice(0, 5)
+    edited = checkpoint.edit().drop("tumbling", "window-contents").drop("scalars", "long")
+    written = edited.bootstrap("tumbling", "window-contents", rows).write(tmp_path / "new")
+    assert sorted(map(str, written.state("tumbling", "window-contents").to_pylist())) == sorted(
+        map(str, rows.to_pylist())
+    )
+    with pytest.raises(KeyError, match="has no state 'long'"):
+        written.state("scalars", "long")
+    del truth["operators"]["tumbling"]["states"]["window-contents"]
+    del truth["operators"]["scalars"]["states"]["long"]
+    assert list(differences(written, truth)) == []
+
+
 def test_given_rows_are_not_changed_by_a_later_step_in_silence(tmp_path: Path) -> None:
     checkpoint = opened(NEWEST, "savepoint-canonical")
     rows = checkpoint.state("scalars", "long").slice(0, 3)

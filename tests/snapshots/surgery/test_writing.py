@@ -130,6 +130,22 @@ def test_paths_are_rewritten_for_another_place(tmp_path: Path) -> None:
         checkpoint.edit().relocate({"/nowhere": "s3://bucket"})
 
 
+def test_paths_are_rewritten_step_by_step_and_the_last_step_counts(tmp_path: Path) -> None:
+    version = checkpoint_cases()[-1][0]
+    (newest,) = sorted((checkpoints(version) / "rocksdb-incremental").rglob("_metadata"))[-1:]
+    checkpoint = kit.open_checkpoint(newest)
+    directories = sorted({path.rpartition("/")[0] for path in checkpoint.metadata.files() if "/" in path})
+    assert len(directories) > 1
+    edited = checkpoint.edit()
+    for bucket in ("first", "second"):
+        for directory in directories:
+            edited = edited.relocate({directory: f"s3://{bucket}/{directory.rpartition('/')[2]}"})
+    written = edited.write(tmp_path / "new")
+    assert {path.rpartition("/")[0] for path in written.metadata.files()} == {
+        f"s3://second/{directory.rpartition('/')[2]}" for directory in directories
+    }
+
+
 def test_a_plan_says_what_it_changes_and_can_be_extended_in_two_ways(old: Checkpoint) -> None:
     first = old.edit().rename("scalars", "numbers")
     one, other = first.drop("numbers", "long"), first.set_max_parallelism(256, "by-int")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kit.core.protocol.snapshots import Effect
 from kit.files import output_files
+from kit.files.publication_records import lone_records, write_record
 from kit.filesystems.local_disk import LocalDisk
 from kit.stream.connectors import CommitError, CsvSource, ParquetSink, ParquetSource, SinkSpec
 from kit.stream.operators.spec import SchemaError
@@ -256,6 +257,24 @@ def test_staging_of_other_jobs_is_left_alone(tmp_path) -> None:
     output_files.remove_staged(str(tmp_path), "job", [name])
     assert list(tmp_path.iterdir()) == []
     output_files.remove_staged(str(tmp_path), "job", [name])
+
+
+def test_of_several_staged_files_no_record_outlasts_its_file(tmp_path, monkeypatch) -> None:
+    effects = [staged_by(str(tmp_path), checkpoint_id=number)[0] for number in (1, 2, 3)]
+    for effect in effects:
+        output_files.stage(effect)
+        write_record(LocalDisk(), effect.staged, effect.final, durable=True)
+    delete, left = LocalDisk.delete, []
+
+    def watched(system, path: str) -> None:
+        delete(system, path)
+        left.append(output_files.staged_files(str(tmp_path), "job"))
+
+    monkeypatch.setattr(LocalDisk, "delete", watched)
+    names = output_files.staged_files(str(tmp_path), "job")
+    output_files.remove_staged(str(tmp_path), "job", names)
+    assert [len(each) for each in left] == [5, 4, 3, 2, 1, 0]
+    assert not any(map(lone_records, left)), "a record without its file says that the part was published"
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path) -> None:

@@ -93,6 +93,13 @@ def test_the_types_of_csv_follow_from_the_rows_that_are_there(tmp_path: Path) ->
         TailSource(path, format="csv")
 
 
+def test_one_file_without_rows_among_several_is_enough_to_need_columns(tmp_path: Path) -> None:
+    for name, text in (("a", "n,x\n1,0.5\n"), ("b", ""), ("c", "n,x\n2,1.5\n")):
+        (tmp_path / f"{name}.csv").write_text(text)
+    with pytest.raises(ValueError, match="TailSource: the files have no rows to infer types from: give `columns`"):
+        TailSource(tmp_path, format="csv")
+
+
 @pytest.mark.parametrize("max_rows", [1, 2, 100])
 def test_reading_from_a_position_gives_the_same_rows_again(tmp_path: Path, max_rows: int) -> None:
     path = tmp_path / "app.log"

@@ -57,6 +57,21 @@ def test_each_region_has_slots_of_its_own() -> None:
     assert repr(slots) == "TaskSlots(4, 3 gangs)"
 
 
+def test_the_slots_of_a_region_are_numbered_by_subtask_whichever_operator_comes_first() -> None:
+    env = StreamEnvironment("rescaled", parallelism=4)
+    wide = env.from_source(CollectionSource(ROWS), uid="wide").rescale()
+    wide.map(dict).uid("narrow").set_parallelism(2).sink_to(CollectSink("out"), uid="out").set_parallelism(2)
+    slots = TaskSlots(job := in_gangs(env.job_graph()), job.parallelism)
+    assert slots.gangs() == [(0, 1), (2, 3, 4)]
+    assert [slots.tasks_in(slot) for slot in range(5)] == [
+        ("wide/0", "narrow/0"),
+        ("wide/1",),
+        ("narrow/1",),
+        ("wide/2",),
+        ("wide/3",),
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "sharing"),
     [
