@@ -19,7 +19,8 @@ SIMPLE_VERSION = COMPOSITE_VERSION = 3
 _SHORT = "int64, int32, int16, int8, double, float, bool, string, binary, date32[day], decimal, time, timestamp"
 """The types with a serializer (`ArrowKind.flink`), for messages."""
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
-ROW_VERSION, TUPLE_VERSION, MOST_TUPLE_FIELDS = 4, 2, 25
+ROW_VERSION, TUPLE_VERSION, TTL_VERSION, MOST_TUPLE_FIELDS = 4, 2, 2, 25
+TTL_VALUE = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
 VOID_NAMESPACE = "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
 
 
@@ -59,6 +60,11 @@ def list_of(element: bytes) -> bytes:
 def map_of(key: bytes, value: bytes) -> bytes:
     """Return the snapshot of the serializer of maps."""
     return _snapshot(f"{BASE}MapSerializerSnapshot", (key, value))
+
+
+def ttl_of(value: bytes) -> bytes:
+    """Return the snapshot of the serializer of values with the time of their last access (`TtlSerializer`)."""
+    return _snapshot(TTL_VALUE, (snapshot_of(pa.int64()), value), TTL_VERSION)
 
 
 def void_namespace() -> bytes:

@@ -12,7 +12,7 @@ from kit.core.state.errors import CheckpointError
 from kit.snapshots.formats.canonical import Pair
 from kit.snapshots.formats.headers import KEY_VALUE, LIST, MAP, TIMER, KeyedState
 from kit.snapshots.formats.rows import PairEncoder
-from kit.snapshots.serializers.declared import list_of, map_of, snapshot_of, type_of, versioned, void_namespace
+from kit.snapshots.serializers.declared import list_of, map_of, snapshot_of, ttl_of, type_of, versioned, void_namespace
 from kit.snapshots.serializers.temporal import LAST_ACCESS
 from kit.snapshots.serializers.types import Sequential, Type, as_column
 
@@ -31,14 +31,19 @@ def as_table(rows: Any) -> pa.Table:
 
 
 def declared(name: str, rows: pa.Table) -> tuple[bytes, KeyedState]:
-    """Return the key's serializer and a state with the types of the rows' columns. Raises CheckpointError."""
+    """Return the key's serializer and a state with the types of the rows' columns. Raises CheckpointError.
+
+    The state has a TTL if the rows have last accesses.
+    """
     key, value = snapshot_of(rows[KEY].type, is_key=True), rows[VALUE].type
+    is_list = MAP_KEY not in rows.column_names and kind_of(value).python is list
+    item = snapshot_of(value.value_type if is_list else value)
+    if ACCESS in rows.column_names:
+        item = ttl_of(item)
     if MAP_KEY in rows.column_names:
-        kind, stored = MAP, map_of(snapshot_of(rows[MAP_KEY].type), snapshot_of(value))
-    elif kind_of(value).python is list:
-        kind, stored = LIST, list_of(snapshot_of(value.value_type))
+        kind, stored = MAP, map_of(snapshot_of(rows[MAP_KEY].type), item)
     else:
-        kind, stored = "VALUE", snapshot_of(value)
+        kind, stored = (LIST, list_of(item)) if is_list else ("VALUE", item)
     out = DataOutput()
     out.utf(name)
     out.int32(KEY_VALUE)
@@ -65,14 +70,30 @@ def pairs_of(state: KeyedState, rows: pa.Table) -> list[Pair]:
     map_keys = [None] * many if state.map_key is None else _column(rows, MAP_KEY, state.map_key)
     values = _column(rows, VALUE, Sequential("List", state.item) if state.kind == LIST else state.item)
     if state.has_ttl:
-        values = list(zip(_column(rows, ACCESS, LAST_ACCESS), values, strict=True))
-        if state.kind == LIST:
-            raise CheckpointError("a list with TTL has a time for each element, so it cannot be made from rows")
+        values = _with_times(state, rows, values)
     return [
         (encoder.key(key, namespace, map_key), encoder.value(value))
         for key, namespace, map_key, value in zip(keys, namespaces, map_keys, values, strict=True)
         if state.kind != LIST or value
     ]
+
+
+def _with_times(state: KeyedState, rows: pa.Table, values: list[Any]) -> list[Any]:
+    """Return values with the times of their last access, each element of a list with its own."""
+    if state.kind != LIST:
+        times = _column(rows, ACCESS, LAST_ACCESS)
+        if None in times:
+            raise CheckpointError(f"column {ACCESS!r} has a null, expected the time of each row's last access")
+        return list(zip(times, values, strict=True))
+    found = []
+    for times, elements in zip(_column(rows, ACCESS, Sequential("List", LAST_ACCESS)), values, strict=True):
+        if len(times or ()) != len(elements or ()):
+            raise CheckpointError(
+                f"a list of {len(elements or ())} elements has {len(times or ())} times in column {ACCESS!r}, expected "
+                "one for each"
+            )
+        found.append(list(zip(times or (), elements or (), strict=True)))
+    return found
 
 
 def _column(rows: pa.Table, name: str, type_: Type) -> list[Any]:

@@ -215,8 +215,9 @@ class Edit:
         """Give a keyed state the rows of a table instead of its own. The operator and the state may be new.
 
         A new state has the types of the columns: Long for int64, String for string, and so on; it is a map state if
-        there is a column `map_key`, and a list state if `value` is a list. Inside a value, a struct is a Row, a list a
-        List, and a map a Map. A key that is a struct is a tuple. The job must declare the state with these types.
+        there is a column `map_key`, and a list state if `value` is a list. With a column `last_access` it has a TTL.
+        Inside a value, a struct is a Row, a list a List, and a map a Map. A key that is a struct is a tuple. The job
+        must declare the state with these types.
 
         Args:
             operator: the operator; a uid that the checkpoint does not have adds an operator.

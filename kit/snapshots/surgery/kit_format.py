@@ -16,6 +16,7 @@ from kit.snapshots.surgery.key_hashes import check_hash
 from kit.snapshots.surgery.target import Write
 from kit.stream.backend.files.framing import Piece, header, section
 from kit.stream.backend.files.snapshot import MAGIC
+from kit.stream.backend.states import last_access
 
 FRAME = struct.Struct("<II")
 
@@ -50,13 +51,15 @@ class KitWriter:
 
 
 def _schema(state: KeyedState, max_parallelism: int) -> pa.Schema:
-    if state.kind != "VALUE" or state.has_namespace or state.has_ttl or state.item.is_opaque:
+    if state.kind != "VALUE" or state.has_namespace or state.item.is_opaque:
         raise CheckpointError(
             f"state {state.name!r} is {state.kind} of {state.value.name}: a job of the kit continues value states "
-            "without windows, TTL and types that only Java code reads; drop the state"
+            "without windows and types that only Java code reads; drop the state"
         )
     check_hash(state.key)
     fields = [pa.field("key", state.key.arrow, nullable=False), pa.field("value", state.item.arrow)]
+    if state.has_ttl:
+        fields.append(pa.field(last_access.COLUMN, last_access.TIME))
     return pa.schema(fields, {"state": state.name, "kind": "value", "max_parallelism": str(max_parallelism)})
 
 
