@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.throughput import workloads
-from benchmarks.throughput.measured import DURABILITY, Measured, main_of_peer
+from benchmarks.throughput.measured import DURABILITY, TWO_PHASE, Measured, main_of_peer
 from kit import (
     CheckpointConfig,
     CollectSink,
@@ -109,14 +109,22 @@ def _words(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([words], names=["word"])
 
 
+def _in_two_phases() -> bool:
+    return bool(os.environ.get(TWO_PHASE))
+
+
 def _sums(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
     source = env.from_source(Rows(workload, rows), uid="rows")
-    return source.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final")
+    return source.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final", two_phase=_in_two_phases())
 
 
 def _word_count(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
     lines = env.from_source(TextSource(texts), uid="rows")
-    return lines.map_batches(_words, {"word": WORD}).key_by("word").aggregate(n=count(), emit="final")
+    return (
+        lines.map_batches(_words, {"word": WORD})
+        .key_by("word")
+        .aggregate(n=count(), emit="final", two_phase=_in_two_phases())
+    )
 
 
 def _windows(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:

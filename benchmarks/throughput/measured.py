@@ -16,6 +16,8 @@ from pathlib import Path
 
 from benchmarks.throughput import workloads
 
+TWO_PHASE = "KIT_BENCH_TWO_PHASE"
+"""The variable that, if it is set, lets the kit aggregate in two phases."""
 DURABILITY = "KIT_BENCH_DURABILITY"
 """The variable that says what the kit's checkpoints survive: fsync or page_cache."""
 

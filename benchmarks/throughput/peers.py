@@ -21,7 +21,7 @@ from benchmarks.throughput.environments import (
     flink_jars,
     python_with,
 )
-from benchmarks.throughput.measured import Measured, PeerError, check, read
+from benchmarks.throughput.measured import TWO_PHASE, Measured, PeerError, check, read
 
 Start = tuple[list[str], dict[str, str]]
 """A command, and what it finds in its environment."""
@@ -88,6 +88,10 @@ def _kit(cache: Path) -> Start:
     return _python(sys.executable, "kit_jobs")
 
 
+def _kit_in_two_phases(cache: Path) -> Start:
+    return _python(sys.executable, "kit_jobs", **{TWO_PHASE: "1"})
+
+
 def _numpy(cache: Path) -> Start:
     return _python(sys.executable, "numpy_alone")
 
@@ -113,11 +117,12 @@ def _pyflink(cache: Path) -> Start:
     return _python(python, "pyflink_jobs", KIT_BENCH_JAR=str(flink_classes(cache)))
 
 
-KIT, NUMPY = "kit", "numpy"
+KIT, TWO_PHASES, NUMPY = "kit", "kit-two-phase", "numpy"
 PEERS = {
     peer.name: peer
     for peer in (
         Peer(KIT, _kit, {"W1": 25_000, "W1r": 5_000, "W2": 16_000, "W3": 3_000, "W4": 1_500, "W5": 600, "W6": 4_000}),
+        Peer(TWO_PHASES, _kit_in_two_phases, {"W1": 60_000, "W2": 30_000}),
         Peer("flink-java", _flink_java, {"W1": 2_000, "W1r": 500, "W2": 4_000, "W3": 1_000, "W4": 400}),
         Peer("spark", _spark, {"W1": 3_000, "W1r": 500, "W2": 8_000, "W3": 1_000, "W4": 100, "W5": 4, "W6": 800}),
         Peer("bytewax", _bytewax, {"W1": 100, "W1r": 60, "W2": 500, "W5": 80, "W6": 1_000}),
@@ -125,8 +130,9 @@ PEERS = {
         Peer(NUMPY, _numpy, {"W1": 60_000}),
     )
 }
-"""The kit first. Flink's Java has no Python functions, and PyFlink's SQL is Flink's Java. Numpy alone is no peer but a
-measure: it neither exchanges nor keeps anything.
+"""The kit first, in one phase, and then with `aggregate(two_phase=True)`, which is no peer. Flink's Java has no Python
+functions, and PyFlink's SQL is Flink's Java. Numpy alone is no peer but a measure: it neither exchanges nor keeps
+anything.
 """
 
-__all__ = ["KIT", "NUMPY", "PEERS", "Peer", "default_cache"]
+__all__ = ["KIT", "NUMPY", "PEERS", "TWO_PHASES", "Peer", "default_cache"]

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.throughput.measured import Measured, PeerError
-from benchmarks.throughput.peers import KIT, NUMPY, Peer
+from benchmarks.throughput.peers import KIT, NUMPY, TWO_PHASES, Peer
 
 GOALS = {"W1": 10.0, "W1r": 15.0, "W2": 3.0, "W3": 5.0, "W4": 5.0, "W5": 10.0}
 """How many times the best peer the kit is to be."""
 NUMPY_GOAL = 0.5
-"""The part of numpy's speed that the kit is to have in W1."""
+"""The part of numpy's speed that the kit is to have in W1, in two phases."""
 W6_GOAL = 3 * 1.8e6
 """Of W6 the goal is three times what the kit had: 1.6 to 2 million rows a second."""
 
@@ -38,7 +38,9 @@ class Standing:
     def best_peer(self) -> tuple[str, float] | None:
         """Return the fastest peer beside the kit."""
         others = [
-            (self.median(name) or 0.0, name) for name in self.runs if name not in (KIT, NUMPY) and self.median(name)
+            (self.median(name) or 0.0, name)
+            for name in self.runs
+            if name not in (KIT, TWO_PHASES, NUMPY) and self.median(name)
         ]
         return (max(others)[1], max(others)[0]) if others else None
 
@@ -93,7 +95,7 @@ def verdict(standing: Standing) -> tuple[str, str]:
     alone = standing.median(NUMPY)
     if not kit or not alone:
         return said, f"{goal:g} times{met}"
-    part = kit / alone
+    part = (standing.median(TWO_PHASES) or kit) / alone
     return (
         f"{said}; {part:.0%} of numpy alone",
         f"{goal:g} times{met}; {NUMPY_GOAL:.0%} of numpy alone, {'met' if part >= NUMPY_GOAL else 'missed'}",

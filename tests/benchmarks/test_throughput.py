@@ -81,6 +81,9 @@ def test_numpy_alone_is_a_measure_and_no_peer() -> None:
     standing = Standing("W1", {name: [Measured(int(speed), 1.0, 1, 0)] for name, speed in runs.items()})
     line = table([standing], [PEERS[name] for name in runs]).splitlines()[-1]
     assert line.endswith("| 7.5 times spark; 40% of numpy alone | 10 times, missed; 50% of numpy alone, missed |")
+    standing.runs["kit-two-phase"] = [Measured(45_000_000, 1.0, 1, 0)]
+    line = table([standing], [PEERS[name] for name in standing.runs]).splitlines()[-1]
+    assert line.endswith("| 7.5 times spark; 60% of numpy alone | 10 times, missed; 50% of numpy alone, met |")
 
 
 def test_numpy_alone_gives_the_checksum() -> None:

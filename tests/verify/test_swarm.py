@@ -33,7 +33,7 @@ from tests.mutants.table import MUTANTS
 
 
 def test_whatever_happens_all_holds() -> None:
-    result = swarm(range(50))
+    result = swarm(range(70, 120))
     assert not result.failures, str(result)
     frame = result.to_pandas()
     assert len(frame) == 50
@@ -336,6 +336,10 @@ def test_the_trials_of_this_file_have_every_class_of_input() -> None:
     assert {stage.partition(" ")[0] for stage in drawn_stages} == STAGES.keys()
     assert "held idle" in drawn_stages
     assert {job.branch for job in jobs} == {"", "totals", "windows", "sessions"}
+    two_phases = [job for job in jobs if job.two_phase]
+    assert {(job.branch, job.mode.partition(" ")[0]) for job in two_phases} >= {
+        (branch, mode) for branch in ("totals", "windows") for mode in ("aligned", "unaligned")
+    }
     assert {job.hooks for job in jobs} == {0, 2}
     assert {job.settings["tolerable_failures"] for job in jobs} == {1, 2, 1_000}
     with_side_outputs = [job for job in jobs if any(stage.startswith("aside") for stage in job.stages)]
@@ -377,9 +381,10 @@ def test_a_random_job_says_all_that_it_is() -> None:
         "failover": "full",
         "settings": {"a": 1, "b": None, "c": "x"},
     }
-    assert str(RandomJob(stages=stages, branch="totals", **shape)) == (
-        "source -> numbered -> tally split -> sink, and totals; 12 rows in 2 splits, 2 at once; parallelism 2, "
-        "unchained, 2 credits, buffers of 4194304 B, 2 hooks, 3 rows beside, failover of all tasks; aligned, a=1, c='x'"
+    assert str(RandomJob(stages=stages, branch="totals", two_phase=True, **shape)) == (
+        "source -> numbered -> tally split -> sink, and totals in two phases; 12 rows in 2 splits, 2 at once; "
+        "parallelism 2, unchained, 2 credits, buffers of 4194304 B, 2 hooks, 3 rows beside, failover of all tasks; "
+        "aligned, a=1, c='x'"
     )
 
 

@@ -18,6 +18,7 @@ from kit.stream.api.display import hangs_on
 from kit.stream.api.transformation import Origin, Transformation
 from kit.stream.api.transformations import Transformations
 from kit.stream.graph.partitioners import PartitionerKind
+from kit.stream.operators.base import OperatorSpec
 from kit.stream.operators.display import described_html
 from kit.stream.operators.event_time import TimeColumn, columns_of, described_time
 from kit.stream.operators.functions.function_operator import FunctionInput
@@ -81,6 +82,16 @@ class Stream:
 
     def _partitioned(self, kind: PartitionerKind, key_columns: tuple[str, ...] = ()) -> tuple[Origin, ...]:
         return tuple(replace(origin, partitioner=kind, key_columns=key_columns) for origin in self._origins)
+
+    def _after_local(self, spec: OperatorSpec) -> tuple[Origin, ...]:
+        """Add an operator before the partitioning, in the tasks that send the records. Return its records' origins."""
+        origins = []
+        for origin in self._origins:
+            sent = replace(origin, partitioner=None, key_columns=(), partition_function=None)
+            added = self._transformations.add(spec, (sent,))
+            added.own_parallelism = origin.transformation.own_parallelism
+            origins.append(replace(origin, transformation=added, output_tag=None))
+        return tuple(origins)
 
     def _facts(self) -> dict[str, Any]:
         return {"depends on": hangs_on(self._origins), "event time": described_time(self._time_column())}

@@ -16,6 +16,7 @@ from kit.stream.graph.stream_graph import GraphError
 from kit.stream.operators.aggregates import Aggregate, named_aggregates
 from kit.stream.operators.display import described_html
 from kit.stream.operators.side_output import OutputTag, checked_tag
+from kit.stream.operators.windows.local_window_aggregate import LocalWindowAggregate
 from kit.stream.operators.windows.window import WindowAggregate, WindowProcess, WindowReduce
 from kit.stream.operators.windows.window_assigners import WindowAssigner, checked_assigner
 from kit.stream.operators.windows.window_contents import ReduceFunction, WindowFunction
@@ -57,13 +58,18 @@ class WindowedStream(Generic[Made]):
         self._settings["late_tag"] = checked_tag("side_output_late_data", tag)
         return self
 
-    def aggregate(self, *aggregates: Aggregate, **named: Aggregate) -> Made:
+    def aggregate(self, *aggregates: Aggregate, two_phase: bool = False, **named: Aggregate) -> Made:
         """Compute totals for each key and window, emitted when the watermark passes the window's end.
 
         `windows.aggregate(flights=count(), delay=avg("delay"))`. The columns are those of the key, `window_start`,
         `window_end`, and the aggregates.
+
+        With `two_phase` rows are folded where they are read, and only totals by key and window cross the exchange:
+        before each barrier, and before the watermark at which one of their windows fires. The results are the same, but
+        for the order in which floats are added. For windows that do not merge, without a side output of late rows.
         """
-        return self._with(WindowAggregate, named_aggregates(aggregates, named))
+        wanted = named_aggregates(aggregates, named)
+        return self._with(WindowAggregate, wanted, local=LocalWindowAggregate if two_phase else None)
 
     def reduce(self, function: ReduceFunction) -> Made:
         """Reduce the records of each key and window to one; the function takes two (dicts) and returns one.
@@ -85,7 +91,7 @@ class WindowedStream(Generic[Made]):
         """
         return self._with(WindowProcess, function, schema_of(returns, self._keyed.schema))
 
-    def _with(self, spec: type[Any], *arguments: Any) -> Made:
+    def _with(self, spec: type[Any], *arguments: Any, local: type[Any] | None = None) -> Made:
         keyed, time_column = self._keyed, self._keyed._time_column()
         if time_column is None:
             raise GraphError(
@@ -93,8 +99,12 @@ class WindowedStream(Generic[Made]):
                 "stream of a union with the same column"
             )
         where = (keyed.schema, keyed._keys(), self._assigner, time_column)
-        added = keyed._transformations.add(spec(*where, *arguments, **self._settings, name="window"), keyed._origins)
-        return self._made_by(keyed._transformations, added)
+        settings = self._settings if local is None else {**self._settings, "two_phase": True}
+        made = spec(*where, *arguments, **settings, name="window")
+        origins = keyed._origins
+        if local is not None:
+            origins = keyed._after_local(local(*where, *arguments, name="local window"))
+        return self._made_by(keyed._transformations, keyed._transformations.add(made, origins))
 
     def _repr_html_(self) -> str:
         facts = {"windows": self._assigner, **self._settings, **self._keyed._facts()}

@@ -31,13 +31,15 @@ class KeyedAggregate(ResolvedSpec):
     """Totals of `aggregates` for each key, which is one or more columns.
 
     With `emit` "updates", the new totals of the keys of each batch are emitted; with "final", all totals once, by key,
-    when the input has ended; with "none", nothing.
+    when the input has ended; with "none", nothing. With `two_phase` the input is partial totals of rows of
+    `input_schema` (`kit.stream.operators.local_aggregate`).
     """
 
     input_schema: pa.Schema
     keys: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
     emit: Emit = "updates"
+    two_phase: bool = False
 
     def _resolve(self) -> None:
         self._set(keys=as_tuple(self.keys), aggregates=as_tuple(self.aggregates))
@@ -45,9 +47,11 @@ class KeyedAggregate(ResolvedSpec):
             raise ValueError(f"{self.name}: emit is {self.emit!r}, but must be one of {', '.join(get_args(Emit))}")
         key_type = key_type_of(self.input_schema, self.keys, self.name)
         totals = AggregateSet(self.aggregates, self.input_schema, self.name)
-        fields = [self.input_schema.field(key) for key in self.keys] + totals.fields
+        of_key = [self.input_schema.field(key) for key in self.keys]
+        fields = of_key + totals.fields
         unique_names((field.name for field in fields), self.name)
-        self._set(input_schemas=(self.input_schema,), output_schema=pa.schema(fields), key_type=key_type)
+        taken = totals.partial_schema(of_key) if self.two_phase else self.input_schema
+        self._set(input_schemas=(taken,), output_schema=pa.schema(fields), key_type=key_type)
 
     def state_aspects(self) -> Aspects:
         """Return the key and the aggregates."""
@@ -64,6 +68,7 @@ class KeyedAggregateOperator(Operator):
     def __init__(self, spec: KeyedAggregate) -> None:
         self._spec = spec
         self._totals = AggregateSet(spec.aggregates, spec.input_schema, spec.name)
+        self._fold = self._totals.add_partials if spec.two_phase else self._totals.add
         self._first_rows = FirstRows()
         schema = cast(pa.Schema, spec.output_schema)
         self._key_types = tuple(schema.types[: len(spec.keys)])
@@ -76,7 +81,7 @@ class KeyedAggregateOperator(Operator):
         """Fold the rows in; emit the new totals of their keys."""
         keys = keys_of(batch, self._spec.keys)
         slots = self._table.slots(keys)
-        self._table.reduce(slots, *self._totals.inputs(batch))
+        self._fold(self._table, slots, batch)
         if self._spec.emit == "updates" and batch.num_rows:
             first = self._first_rows.of(slots)
             if len(first) == len(slots):

@@ -23,6 +23,7 @@ from kit.core.arrow_kinds import Family, kind_of
 from kit.core.state.errors import StateOverflowError
 from kit.stream.backend.keys.slot_index import FEW_ROWS
 from kit.stream.backend.states.descriptors import ReducingStateDescriptor, has_order
+from kit.stream.backend.states.tables import StateTable
 from kit.stream.backend.types.arrow_types import as_type, stored_type
 from kit.stream.operators.spec import SchemaError, column_field, shorten, unique_names
 
@@ -194,6 +195,7 @@ class AggregateSet:
         self.aggregates = tuple(aggregates)
         if not self.aggregates:
             raise SchemaError(f"{operator}: no aggregates were given; count() is the simplest one")
+        self._operator = operator
         self._parts = [_parts_of(aggregate, schema, operator) for aggregate in self.aggregates]
         unique_names((part.field.name for parts in self._parts for part in parts), operator)
         self.fields = [
@@ -207,7 +209,7 @@ class AggregateSet:
         reduce = {part.field.name: part.word for part in parts}
         return ReducingStateDescriptor(name, pa.struct([part.field for part in parts]), reduce)
 
-    def inputs(self, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[np.bool_]] | None]:
+    def _inputs(self, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[np.bool_]] | None]:
         """Return what a batch adds to the state: values and validity by field."""
         values: dict[str, pa.Array] = {}
         validity: dict[str, npt.NDArray[np.bool_]] = {}
@@ -218,6 +220,21 @@ class AggregateSet:
             elif column.null_count:
                 validity[part.field.name] = column.is_valid().to_numpy(zero_copy_only=False)
         return values, validity or None
+
+    def add(self, table: StateTable, slots: npt.NDArray[np.int64], batch: pa.RecordBatch) -> None:
+        """Fold the rows of a batch into the entries at their slots."""
+        table.reduce(slots, *self._inputs(batch))
+
+    def partial_schema(self, before: Iterable[pa.Field]) -> pa.Schema:
+        """Return the columns of partial totals: those `before`, and a column for each field of the state."""
+        fields = [*before, *(part.field for parts in self._parts for part in parts)]
+        unique_names((field.name for field in fields), self._operator)
+        return pa.schema(fields)
+
+    def add_partials(self, table: StateTable, slots: npt.NDArray[np.int64], batch: pa.RecordBatch) -> None:
+        """Fold the partial totals of a batch into the entries at their slots."""
+        names = [part.field.name for parts in self._parts for part in parts]
+        table.combine(slots, {name: batch.column(name) for name in names})
 
     def results(self, state: Sequence[pa.Array]) -> list[pa.Array]:
         """Return the results for the fields of the state: one column per aggregate."""

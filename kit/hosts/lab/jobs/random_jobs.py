@@ -16,7 +16,8 @@ stage passes each row on once, and its rows show whether its state was lost or d
                those that it received: event time that was in flight at a checkpoint
 
 The rows end in the sink `rows`. A branch from the source may lead by keyed totals to `totals`, by windows to `windows`,
-or by merging sessions to `sessions`. With `hooks`, the job has master hooks whose names differ in case only.
+or by merging sessions to `sessions`; totals and windows may take two phases. With `hooks`, the job has master hooks
+whose names differ in case only.
 
 A second pipeline, which no exchange connects with the first, may number `beside` rows by key, in one subtask, and end
 in the sink `beside`. Unless `failover="full"`, a failure of one pipeline must leave the other alone.
@@ -84,6 +85,7 @@ class RandomJob:
     buffer_bytes: int = 4 << 20
     stages: tuple[str, ...] = ()
     branch: str = ""
+    two_phase: bool = False
     mode: str = "aligned"
     hooks: int = 0
     beside: int = 0
@@ -142,6 +144,7 @@ class RandomJob:
             hooks=chance.choice([0, 0, 0, 2]),
             beside=chance.choice([0, 0, 0, 6, 12]),
             failover=chance.choice(["full", "region", "region"]),
+            two_phase=chance.random() < 0.5,
             settings=settings,
         )
 
@@ -192,7 +195,7 @@ class RandomJob:
             buffer_bytes=self.buffer_bytes,
         )
         stream: DataStream = source(env, "rows", self.records, self.splits, self.batch_rows)
-        _branch_off(self.branch, stream)
+        _branch_off(self.branch, stream, self.two_phase)
         for number, stage in enumerate(self.stages):
             kind, _, way = stage.partition(" ")
             stream = STAGES[kind](env, stream, f"{kind}{number}", way)
@@ -314,7 +317,7 @@ class RandomJob:
             if 0 <= rows < self.rows:
                 yield replace(self, rows=rows)
         plain = RandomJob()
-        plainer = ("chaining", "credits", "buffer_bytes", "batch_rows", "mode", "hooks", "failover")
+        plainer = ("two_phase", "chaining", "credits", "buffer_bytes", "batch_rows", "mode", "hooks", "failover")
         changes: list[dict[str, Any]] = [
             *({name: number} for name in ("splits", "parallelism") for number in range(1, getattr(self, name))),
             *({name: getattr(plain, name)} for name in plainer if getattr(self, name) != getattr(plain, name)),
@@ -325,7 +328,9 @@ class RandomJob:
             yield replace(self, settings={key: value for key, value in self.settings.items() if key != name})
 
     def __str__(self) -> str:
-        way = " -> ".join(["source", *self.stages, "sink"]) + (f", and {self.branch}" if self.branch else "")
+        way = " -> ".join(["source", *self.stages, "sink"])
+        if self.branch:
+            way += f", and {self.branch}{' in two phases' if self.two_phase else ''}"
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items() if value is not None)
         flow = f"{self.rows} rows in {self.splits} splits, {self.batch_rows} at once"
         shape = f"parallelism {self.parallelism}{'' if self.chaining else ', unchained'}"
@@ -355,16 +360,17 @@ def _wrong_numbers(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"value state: the rows of a key were numbered {wrong}"
 
 
-def _branch_off(branch: str, stream: DataStream) -> None:
+def _branch_off(branch: str, stream: DataStream, two_phase: bool) -> None:
+    totals: dict[str, Any] = {"rows": count(), "total": sum_("n")}
     if branch == "totals":
-        sums = stream.key_by("k").aggregate(rows=count(), total=sum_("n"))
+        sums = stream.key_by("k").aggregate(two_phase=two_phase, **totals)
     elif branch == "windows":
         timed = stream.assign_timestamps("t").uid("times").key_by("k")
-        sums = timed.window(TumblingEventTimeWindows(WINDOW_MS)).aggregate(rows=count(), total=sum_("n"))
+        sums = timed.window(TumblingEventTimeWindows(WINDOW_MS)).aggregate(two_phase=two_phase, **totals)
     elif branch == "sessions":
         some = stream.filter(lambda row: _is_of_a_session(row["n"])).uid("some")
         timed = some.assign_timestamps("t").uid("times").key_by("k")
-        sums = timed.window(EventTimeSessionWindows(SESSION_GAP_MS)).aggregate(rows=count(), total=sum_("n"))
+        sums = timed.window(EventTimeSessionWindows(SESSION_GAP_MS)).aggregate(**totals)
     else:
         return
     sums.uid(branch).sink_to(CollectSink(branch), uid=f"{branch}-out")

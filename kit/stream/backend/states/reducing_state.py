@@ -89,17 +89,20 @@ class ReducingTable(StateTable):
 
     def merge(self, into: Slots, slots: Slots) -> None:
         """Fold the entry of each of `slots` into that of `into`, in row order, and remove it."""
-        self.check_slots(into)
-        reduction, values = self.reduction, self.get(slots)
-        if callable(reduction):
-            self._reduce_rows(reduction, into, values)
-        else:
-            fresh = self.mark_set(into)
-            for field, column in self._columns().items():
-                word = _word(reduction, field)
-                part = _part(values, field) if field else values
-                self._reduce_numbers(column, "sum" if word == "count" else word, into, part, None, fresh)
+        self.combine(into, self.get(slots))
         self.clear(slots)
+
+    def combine(self, slots: Slots, values: Values) -> None:
+        """Fold already reduced values into the entries, in row order: counts add up."""
+        self.check_slots(slots)
+        reduction = self.reduction
+        if callable(reduction):
+            self._reduce_rows(reduction, slots, values)
+            return
+        fresh = self.mark_set(slots)
+        for field, column in self._columns().items():
+            word, part = _word(reduction, field), _part(values, field) if field else values
+            self._reduce_numbers(column, "sum" if word == "count" else word, slots, part, None, fresh)
 
     def _columns(self) -> dict[str, FieldColumn]:
         """Return the columns that are reduced by words: by struct field, "" if the value is not a struct."""

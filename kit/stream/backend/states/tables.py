@@ -226,6 +226,13 @@ class StateTable:
         """
         raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: only a reducing state reduces")
 
+    def combine(self, slots: Slots, values: Values) -> None:
+        """Fold already reduced values, such as entries of another table, into the entries, in row order: counts add up.
+
+        Otherwise as `reduce`.
+        """
+        raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: only a reducing state reduces")
+
     def merge(self, into: Slots, slots: Slots) -> None:
         """Fold the entry of each of `slots` into that of `into`, in row order, and remove it (`mergeNamespaces`).
 

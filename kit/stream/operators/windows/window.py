@@ -14,7 +14,7 @@ Follows Flink's `WindowOperator` with `EventTimeTrigger`; Flink fires a late win
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -22,7 +22,9 @@ from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.aggregates import Aggregate, AggregateSet, aggregate_aspects, as_tuple
 from kit.stream.operators.base import Operator
 from kit.stream.operators.spec import check_function, row_type, unique_names
+from kit.stream.operators.windows.local_window_aggregate import assigned_partials, partial_schema
 from kit.stream.operators.windows.merging_window_operator import MergingWindowOperator
+from kit.stream.operators.windows.window_assigners import Times
 from kit.stream.operators.windows.window_contents import (
     AggregatedContents,
     ListedContents,
@@ -53,6 +55,12 @@ class WindowAggregate(_Window):
     """
 
     aggregates: tuple[Aggregate, ...]
+    two_phase: bool = field(default=False, kw_only=True)
+    """True if the input is partial totals (`kit.stream.operators.windows.local_window_aggregate`)."""
+
+    def assigned(self, batch: pa.RecordBatch) -> tuple[Times, Times | None, Times]:
+        """Return the event times of the rows, and the row number and id of each of their windows."""
+        return assigned_partials(batch, self.assigner) if self.two_phase else super().assigned(batch)
 
     def state_aspects(self) -> Aspects:
         """Return the aggregates too."""
@@ -61,7 +69,7 @@ class WindowAggregate(_Window):
     def contents(self) -> WindowContents:
         """Return contents that keep the aggregates' numbers."""
         totals = AggregateSet(self.aggregates, self.input_schema, self.name)
-        return AggregatedContents(totals, self.output_schema, len(self.keys))
+        return AggregatedContents(totals, self.output_schema, len(self.keys), two_phase=self.two_phase)
 
     def _window_schema(self) -> pa.Schema:
         self._set(aggregates=as_tuple(self.aggregates))
@@ -71,6 +79,21 @@ class WindowAggregate(_Window):
         fields = [self.input_schema.field(key) for key in self.keys] + bounds + totals.fields
         unique_names((column.name for column in fields), self.name)
         return pa.schema(fields)
+
+    def _taken_schema(self) -> pa.Schema:
+        if not self.two_phase:
+            return self.input_schema
+        if self.assigner.merges:
+            raise ValueError(
+                f"{self.name}: two_phase with {self.assigner!r}, whose windows depend on rows that are elsewhere: use "
+                "windows that do not merge, or one phase"
+            )
+        if self.late_tag is not None:
+            raise ValueError(
+                f"{self.name}: two_phase with {self.late_tag!r}, which takes late rows, but only totals of rows "
+                "cross the exchange: use one phase"
+            )
+        return partial_schema(self.input_schema, self.keys, self.aggregates, self.name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

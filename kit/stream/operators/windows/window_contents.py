@@ -52,17 +52,21 @@ class WindowContents(Protocol):
 
 
 class AggregatedContents:
-    """The numbers of an `AggregateSet`, emitted as key, window bounds and aggregates."""
+    """The numbers of an `AggregateSet`, emitted as key, window bounds and aggregates.
 
-    def __init__(self, totals: AggregateSet, schema: pa.Schema, keys: int) -> None:
+    With `two_phase`, what is added are partial totals.
+    """
+
+    def __init__(self, totals: AggregateSet, schema: pa.Schema, keys: int, *, two_phase: bool) -> None:
         self.descriptor: StateDescriptor = totals.descriptor("window-contents")
         self._totals = totals
+        self._fold = totals.add_partials if two_phase else totals.add
         self._schema = schema
         self._keys = keys
 
     def add(self, table: StateTable, slots: Slots, batch: pa.RecordBatch) -> None:
         """Fold the rows in, column by column."""
-        table.reduce(slots, *self._totals.inputs(batch))
+        self._fold(table, slots, batch)
 
     def results(self, keys: pa.Array, starts: Times, ends: Times, state: pa.StructArray) -> pa.RecordBatch:
         """Return one row for each window."""

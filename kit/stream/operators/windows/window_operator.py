@@ -55,6 +55,11 @@ class WindowSpec(ResolvedSpec):
         """Return the contents that one subtask keeps of a window."""
         raise NotImplementedError
 
+    def assigned(self, batch: pa.RecordBatch) -> tuple[Times, Times | None, Times]:
+        """Return the event times of the rows, and the row number and id of each of their windows, as `assign` does."""
+        times = event_times_ms(batch, self.time_column, self.name)
+        return times, *self.assigner.assign(times)
+
     def _window_schema(self) -> pa.Schema:
         raise NotImplementedError
 
@@ -68,7 +73,11 @@ class WindowSpec(ResolvedSpec):
         if self.late_tag is not None and not self.late_tag.schema.equals(self.input_schema):
             raise SchemaError(f"{self.name}: {self.late_tag!r} takes late rows, so its columns must be the stream's")
         schema = self._window_schema()
-        self._set(input_schemas=(self.input_schema,), output_schema=schema, key_type=key_type)
+        self._set(input_schemas=(self._taken_schema(),), output_schema=schema, key_type=key_type)
+
+    def _taken_schema(self) -> pa.Schema:
+        """Return the columns of the input, in which a first phase may have made other rows of those of the stream."""
+        return self.input_schema
 
 
 def bound_type(schema: pa.Schema, time_column: TimeColumn, operator: str) -> pa.DataType:
@@ -164,8 +173,7 @@ class WindowOperator(WindowOperatorBase):
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Add the rows to their windows."""
         spec = self._spec
-        times = event_times_ms(batch, spec.time_column, spec.name)
-        rows, windows = spec.assigner.assign(times)
+        times, rows, windows = spec.assigned(batch)
         last_ms = spec.assigner.ends(windows) - 1
         if len(times) and lowest(times) + spec.allowed_lateness_ms <= self.context.current_watermark_ms:
             late = times <= self.context.current_watermark_ms - spec.allowed_lateness_ms
