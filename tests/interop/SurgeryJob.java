@@ -1,3 +1,4 @@
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -15,6 +16,7 @@ import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.state.ReducingState;
 import org.apache.flink.api.common.state.ReducingStateDescriptor;
+import org.apache.flink.api.common.state.StateTtlConfig;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
@@ -77,6 +79,9 @@ public class SurgeryJob {
         private transient ValueState<Row> profile;
         private transient ListState<Row> visits;
         private transient MapState<String, List<Long>> marks;
+        private transient ValueState<Long> lately;
+        private transient ListState<String> latest;
+        private transient MapState<String, Long> recent;
 
         Keep(String uid, long rows, boolean reads) {
             this.uid = uid;
@@ -106,6 +111,21 @@ public class SurgeryJob {
             profile = getRuntimeContext().getState(new ValueStateDescriptor<>("profile", held));
             visits = getRuntimeContext().getListState(new ListStateDescriptor<>("visits", visit));
             marks = getRuntimeContext().getMapState(new MapStateDescriptor<>("marks", Types.STRING, Types.LIST(Types.LONG)));
+            openExpiring();
+        }
+
+        /** States with a TTL, which only a changed savepoint has. */
+        private void openExpiring() {
+            StateTtlConfig ttl = StateTtlConfig.newBuilder(Duration.ofDays(1)).build();
+            ValueStateDescriptor<Long> value = new ValueStateDescriptor<>("lately", Types.LONG);
+            ListStateDescriptor<String> list = new ListStateDescriptor<>("latest", Types.STRING);
+            MapStateDescriptor<String, Long> map = new MapStateDescriptor<>("recent", Types.STRING, Types.LONG);
+            value.enableTimeToLive(ttl);
+            list.enableTimeToLive(ttl);
+            map.enableTimeToLive(ttl);
+            lately = getRuntimeContext().getState(value);
+            latest = getRuntimeContext().getListState(list);
+            recent = getRuntimeContext().getMapState(map);
         }
 
         @Override
@@ -153,7 +173,22 @@ public class SurgeryJob {
             if (profile.value() != null) {
                 showNew(row);
             }
+            showExpiring(row);
             print(row);
+        }
+
+        private void showExpiring(Map<String, Object> row) throws Exception {
+            List<String> elements = new ArrayList<>();
+            latest.get().forEach(elements::add);
+            Map<String, Long> found = new TreeMap<>();
+            for (Map.Entry<String, Long> entry : recent.entries()) {
+                found.put(entry.getKey(), entry.getValue());
+            }
+            if (!elements.isEmpty()) {
+                row.put("lately", lately.value());
+                row.put("latest", elements);
+                row.put("recent", found);
+            }
         }
 
         private void showNew(Map<String, Object> row) throws Exception {

@@ -10,6 +10,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,33 @@ def _with_nested(row: Row) -> Row:
     return row | {"profile": profile, "visits": told, "marks": {"m": [number]}}
 
 
+def _with_ttl(edit: Edit) -> Edit:
+    """Return the keys of `strings` new states with TTL: accessed now for even numbers, and long ago for odd ones."""
+    keys, now = [f"key {number}" for number in range(KEYS)], datetime.now(UTC)
+    time = pa.timestamp("ms", "UTC")
+    accessed = [LONG_AGO if number % 2 else now for number in range(KEYS)]
+    of_key, numbers = pa.array(accessed, time), pa.array(range(KEYS), pa.int64())
+    edit = edit.bootstrap("strings", "lately", pa.table({"key": keys, "value": numbers, "last_access": of_key}))
+    of_elements = pa.array([[LONG_AGO, at] for at in accessed], pa.list_(time))
+    lists = pa.array([["gone", "é"]] * KEYS)
+    edit = edit.bootstrap("strings", "latest", pa.table({"key": keys, "value": lists, "last_access": of_elements}))
+    entries = {
+        "key": [*keys, *keys],
+        "map_key": ["a"] * KEYS + ["gone"] * KEYS,
+        "value": pa.chunked_array([numbers, numbers]),
+        "last_access": pa.array([*accessed, *[LONG_AGO] * KEYS], time),
+    }
+    return edit.bootstrap("strings", "recent", pa.table(entries))
+
+
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _not_expired(row: Row) -> Row:
+    number = int(row["key"].removeprefix("key ")) if row["uid"] == "strings" else 1
+    return row if number % 2 else row | {"lately": number, "latest": ["é"], "recent": {"a": number}}
+
+
 class Totals(kit.KeyedProcessFunction):
     """Adds numbers as SurgeryJob does."""
 
@@ -232,6 +260,8 @@ CASES = [
     Case("values in rocksdb", "rocksdb", _more, _more_of, ROCKSDB),
     Case("nested values", "canonical", _with_nested_values, _with_nested),
     Case("nested values in rocksdb", "rocksdb", _with_nested_values, _with_nested, ROCKSDB),
+    Case("state with TTL", "canonical", _with_ttl, _not_expired),
+    Case("state with TTL in rocksdb", "rocksdb", _with_ttl, _not_expired, ROCKSDB),
     Case("through the kit", "canonical", _through_the_kit, _continued, first=2 * ROWS),
     Case("through the kit, rocksdb", "rocksdb", _through_the_kit, _continued, ROCKSDB, 2 * ROWS),
     Case("offsets", "heap", lambda edit: edit.set_offsets("numbers", {"1": LATER}), first=LATER),
