@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kit.core.arrow_kinds import kind_of
@@ -64,6 +65,8 @@ def pairs_of(state: KeyedState, rows: pa.Table) -> list[Pair]:
         raise CheckpointError("timers cannot be made from rows")
     if state.key.is_opaque or state.value.is_opaque:
         raise CheckpointError(f"a state of {state.key.name} and {state.value.name} is not encoded here")
+    if state.map_key is not None and MAP_KEY not in rows.column_names and pa.types.is_map(rows[VALUE].type):
+        rows = _by_entry(rows)
     encoder, many = PairEncoder(state), rows.num_rows
     keys = _column(rows, KEY, state.key)
     namespaces = _column(rows, NAMESPACE, state.namespace) if state.has_namespace else [None] * many
@@ -76,6 +79,21 @@ def pairs_of(state: KeyedState, rows: pa.Table) -> list[Pair]:
         for key, namespace, map_key, value in zip(keys, namespaces, map_keys, values, strict=True)
         if state.kind != LIST or value
     ]
+
+
+def _by_entry(rows: pa.Table) -> pa.Table:
+    """Return a row for each entry of the maps that a map state of the kit has as its values, with its last access."""
+    maps = rows[VALUE].combine_chunks()
+    offsets = maps.offsets.to_numpy()
+    parts = {MAP_KEY: maps.keys, VALUE: maps.items}
+    if ACCESS in rows.column_names:
+        parts[ACCESS] = rows[ACCESS].combine_chunks().items  # in the order of the values
+    entries = {name: part.slice(offsets[0], offsets[-1] - offsets[0]) for name, part in parts.items()}
+    of_rows = rows.drop_columns([name for name in (VALUE, ACCESS) if name in rows.column_names])
+    made = of_rows.take(np.repeat(np.arange(len(maps)), np.diff(offsets)))
+    for name, entry in entries.items():
+        made = made.append_column(name, entry)
+    return made
 
 
 def _with_times(state: KeyedState, rows: pa.Table, values: list[Any]) -> list[Any]:

@@ -223,7 +223,8 @@ class Edit:
             operator: the operator; a uid that the checkpoint does not have adds an operator.
             state: the state's name.
             rows: a DataFrame or an Arrow table with the columns of `Checkpoint.state`: key, value, and map_key,
-                namespace and last_access where the state has them.
+                namespace and last_access where the state has them. A map state also takes rows whose values are maps,
+                as those of the kit's own map state are.
             parallelism: that of a new operator.
             max_parallelism: that of a new operator; Flink's default for its parallelism if omitted.
 

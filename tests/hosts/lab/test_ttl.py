@@ -10,6 +10,7 @@ import pytest
 
 import kit
 from kit import (
+    AggregatingStateDescriptor,
     BatchContext,
     CheckpointConfig,
     CollectionSource,
@@ -18,10 +19,14 @@ from kit import (
     KeyedProcessFunction,
     KeyedProcessFunctionContext,
     Lab,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
     StateTtlConfig,
     StreamEnvironment,
     ValueStateDescriptor,
 )
+from tests.stream.backend.test_keyed_states import TOTALS, Average
 
 
 class Deduplicate(KeyedProcessFunction):
@@ -160,3 +165,56 @@ def test_ttl_is_switched_on_or_off_by_a_restore(before: type, after: type, chang
     second = Lab(newer, restore_path=savepoint, after=first)
     second.run()
     assert emitted(second) == rows
+
+
+class EveryKind(KeyedProcessFunction):
+    """Keeps state of every kind with a TTL, and emits what each read returns."""
+
+    TTL = StateTtlConfig("1s", update_type="on_read_and_write", cleanup_full_snapshot=True)
+    VALUE = ValueStateDescriptor("value", pa.int64(), ttl=StateTtlConfig("1s"))
+    LIST = ListStateDescriptor("list", pa.int64(), ttl=StateTtlConfig("1s"))
+    MAP = MapStateDescriptor("map", pa.string(), pa.int64(), ttl=TTL)
+    REDUCING = ReducingStateDescriptor("reducing", pa.int64(), "sum", ttl=TTL)
+    AGGREGATING = AggregatingStateDescriptor("aggregating", TOTALS, Average(), ttl=StateTtlConfig("1s"))
+
+    def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
+        value, listed, mapped, total, mean = (
+            ctx.state(each) for each in (self.VALUE, self.LIST, self.MAP, self.REDUCING, self.AGGREGATING)
+        )
+        found = str([value.value(), listed.get(), mapped.items(), total.get(), mean.get()])
+        ctx.emit({"k": row["k"], "n": row["n"], "found": found})
+        if row["n"] % 4 < 2:
+            value.update(row["n"])
+            listed.add(row["n"])
+            mapped.put(f"m{row['n'] % 5}", row["n"])
+            total.add(row["n"])
+            mean.add(row["n"])
+
+
+def test_a_lab_goes_back_and_forth_over_state_of_every_kind_that_expires() -> None:
+    env = StreamEnvironment("every kind", parallelism=2, checkpoint=CheckpointConfig(interval_ms=300))
+    rows = [{"k": "abc"[n % 3], "n": n} for n in range(24)]
+    source = env.from_source(CollectionSource(rows, splits=1, batch_rows=1, rows_per_second=4), uid="rows")
+    made = source.key_by("k").process(EveryKind, {"k": pa.string(), "n": pa.int64(), "found": pa.string()})
+    made.uid("kinds").sink_to(CollectSink("out"), uid="out")
+    lab = Lab(env)
+    lab.run_until(at_ms=2_600)
+    here, middle = lab.position, _state_of(lab)
+    fork = lab.fork()
+    lab.run()
+    there, end = lab.position, _output_of(lab)
+    assert any("[None, [], [(" in each for each in end), "values expire, and a map lives on by being read"
+    lab.goto(here)
+    assert _state_of(lab) == middle
+    lab.goto(there)
+    assert _output_of(lab) == end
+    fork.run()
+    assert _output_of(fork) == end
+
+
+def _state_of(lab: Lab) -> dict[str, str]:
+    return {name: str(lab.state()[name].to_dict()) for name in ("value", "list", "map", "reducing", "aggregating")}
+
+
+def _output_of(lab: Lab) -> list[str]:
+    return [str(row) for row in lab.output("out").sort_values("n").to_dict("records")]

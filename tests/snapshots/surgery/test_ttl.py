@@ -12,6 +12,7 @@ import pytest
 import kit
 from kit.snapshots.checkpoints import Checkpoint
 from kit.snapshots.serializers.declared import list_of, map_of, snapshot_of, ttl_of, versioned
+from kit.snapshots.surgery.edit import Edit
 from kit.stream.graph.hashing import operator_id_of_uid
 from tests.flink_data import value_cases, values
 from tests.snapshots.truth import called
@@ -24,6 +25,15 @@ EARLY, LATE = datetime(2020, 1, 1, 0, 0, 0, 7_000, tzinfo=UTC), datetime(2021, 1
 
 def opened(case: str = "savepoint-canonical") -> Checkpoint:
     return kit.open_checkpoint(values(VERSION) / case)
+
+
+def only_rich(checkpoint: Checkpoint) -> Edit:
+    """Drop all operators but one."""
+    edited = checkpoint.edit()
+    for operator in checkpoint.metadata.operator_states:
+        if operator.operator_id != operator_id_of_uid("rich"):
+            edited = edited.drop(operator.operator_id)
+    return edited
 
 
 def rows_of(table: pa.Table) -> list[str]:
@@ -96,10 +106,7 @@ def job(rows: list[dict[str, int]]) -> kit.StreamEnvironment:
 def test_a_job_of_the_kit_continues_flinks_state_with_its_times_and_gives_it_back(case: str, tmp_path: Path) -> None:
     checkpoint = opened(case)
     before = checkpoint.state("rich", "ttl-value")
-    edited = checkpoint.edit()
-    for operator in checkpoint.metadata.operator_states:
-        if operator.operator_id != operator_id_of_uid("rich"):
-            edited = edited.drop(operator.operator_id)
+    edited = only_rich(checkpoint)
     states = checkpoint.states[checkpoint.states["operator"] == called(checkpoint, "rich")]
     for name in states["name"]:
         if name != "ttl-value":
@@ -121,3 +128,48 @@ def test_a_job_of_the_kit_continues_flinks_state_with_its_times_and_gives_it_bac
     assert max(found[key][1], added[1]) < EARLY, "the times of the lab begin in 1970"
     back = checkpoint.edit().bootstrap("rich", "ttl-value", own.state("rich", "ttl-value")).write(tmp_path / "back")
     assert rows_of(back.state("rich", "ttl-value")) == rows_of(own.state("rich", "ttl-value"))
+
+
+class Remember(kit.KeyedProcessFunction):
+    """Keeps words by key, with and without a TTL."""
+
+    EXPIRING = kit.MapStateDescriptor("ttl-map", pa.string(), pa.string(), ttl=kit.StateTtlConfig("1h"))
+    PLAIN = kit.MapStateDescriptor("plain", pa.string(), pa.string())
+
+    def process_element(self, row: Any, ctx: Any) -> None:
+        """Put the row's number under a word."""
+        for state in (self.EXPIRING, self.PLAIN):
+            ctx.state(state).put(f"word {row['n'] % 3}", f"{row['n']}")
+
+
+def test_maps_of_the_kit_become_those_of_flink(tmp_path: Path) -> None:
+    env = kit.StreamEnvironment("maps", parallelism=2)
+    rows = [{"key": n % 4, "n": n} for n in range(80)]
+    stream = env.from_source(kit.CollectionSource(rows, batch_rows=1, rows_per_second=20), uid="rows")
+    stream.key_by("key").process(Remember).uid("rich").sink_to(kit.CollectSink("out"), uid="out")
+    lab = kit.Lab(env)
+    lab.run_until(at_ms=1_900)
+    own = kit.open_checkpoint(lab.savepoint(wait=True), file_system=lab.look.files.filesystem)
+    held = own.state("rich", "ttl-map")
+    wanted = {}
+    for row in held.to_pylist():
+        for (word, value), (same, access) in zip(row["value"], row["last_access"], strict=True):
+            assert word == same
+            wanted[row["key"], word] = value, access
+    assert len(wanted) == 12
+    assert len({access for _, access in wanted.values()}) > 1
+    checkpoint = opened()
+    edited = only_rich(checkpoint).bootstrap("rich", "ttl-map", held)
+    found = edited.write(tmp_path / "back").state("rich", "ttl-map")
+    keys = zip(found["key"].to_pylist(), found["map_key"].to_pylist(), strict=True)
+    values = zip(found["value"].to_pylist(), found["last_access"].to_pylist(), strict=True)
+    assert dict(zip(keys, values, strict=True)) == wanted
+    with pytest.raises(kit.CheckpointError, match="no column 'last_access'"):
+        only_rich(checkpoint).bootstrap("rich", "ttl-map", own.state("rich", "plain")).rehearse()
+    plain = edited.bootstrap("rich", "map", found.drop_columns("last_access"), parallelism=2)
+    again = plain.write(tmp_path / "plain").edit().bootstrap("rich", "map", own.state("rich", "plain"))
+    found = again.write(tmp_path / "again").state("rich", "map")
+    keys = zip(found["key"].to_pylist(), found["map_key"].to_pylist(), strict=True)
+    assert dict(zip(keys, found["value"].to_pylist(), strict=True)) == {
+        key: value for key, (value, _) in wanted.items()
+    }
