@@ -21,6 +21,7 @@ import pyarrow as pa
 from kit.core.arguments.allowed import check_allowed, whole
 from kit.core.html_tables import notebook_html, rows_html
 from kit.hosts.lab.errors import LabError, enumerated, nearest
+from kit.hosts.lab.jobs.expiring_job import expiring
 from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
 from kit.hosts.lab.jobs.random_jobs import RandomJob
 from kit.hosts.lab.jobs.state_jobs import every_kind
@@ -333,6 +334,7 @@ READY_JOBS = {
         ReadyJob("transfers", "two branches of a bank send postings by account to balances", transfers),
         ReadyJob("flights", "flights by carrier to totals, by destination to windows", flights, {"rows": 40}),
         ReadyJob("every-kind", "flights by carrier, to an operator with state of every kind", every_kind, {"rows": 40}),
+        ReadyJob("expiring", "letters, of each key the first in 100 ms: its state has a TTL", expiring),
         ReadyJob("word-count", "lines cut into words, and each word counted", word_count),
         ReadyJob("sessions", "clicks of visitors in sessions that merge", sessions),
         ReadyJob("slow-sink", "all write to one sink over channels of one credit", slow_sink, SLOW),

@@ -22,6 +22,8 @@ from kit.hosts.lab.scenarios.scenario_outcome import in_one_line
 from kit.hosts.lab.world.edge import LOCAL_STATE
 from kit.machines.job.errors import JobFailedError
 from kit.run.moments.job_state import PENDING, Item, Moment
+from kit.snapshots.state_tables import KEYED
+from kit.stream.backend.states.last_access import COLUMN
 
 LONGEST_ERROR = 400
 _STATE_FILE = re.compile(r"(copy of )?(keyed|operator) state of (\S+)/(\d+) in (\S+)")
@@ -207,6 +209,16 @@ def _contents(held: OperatorSubtaskState) -> Iterator[str]:
             yield f"{what} in flight on {len(in_flight)} channel{'s' if len(in_flight) > 1 else ''}"
 
 
+def entries(lab: Lab) -> Iterator[str]:
+    """The keyed state that the tasks hold now, by key; with TTL when each entry was accessed."""
+    for table in lab.state():
+        if table.kind == KEYED:
+            for row in sorted(table.rows.to_pylist(), key=lambda row: str(row["key"])):
+                accessed = row.get(COLUMN)
+                since = "" if accessed is None else f", accessed at {round(accessed.timestamp() * 1_000)} ms"
+                yield f"{row['task']}: {table.name} of {row['key']} is {row['value']}{since}"
+
+
 def restores(lab: Lab) -> Iterator[str]:
     """The state that the last restore assigned to each task."""
     frame = lab.look.restores()
@@ -269,6 +281,7 @@ _ALL = (
     store,
     shared,
     state,
+    entries,
     files,
     requests,
     restores,
@@ -279,6 +292,7 @@ VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {view.__name__: view for vie
 """The views by name, as in `show NAME`."""
 _EMPTY = {
     "channels": "nothing is in the channels",
+    "entries": "no task holds keyed state",
     "pending": "no checkpoint is pending",
     "reads": "no task has read its state",
     "restores": "nothing was restored",
