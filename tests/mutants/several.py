@@ -737,4 +737,24 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
             "verify/test_swarm.py::test_shrinking_keeps_what_the_violation_takes_and_makes_the_rest_of_each_intervention_smaller"
         ),
     ),
+    (
+        "oldest-gate-takes-the-events",
+        "events of a checkpoint that is over wait for the oldest one before it",
+        "kit.machines.job.subtask_gateway:GatedSubtask.open",
+        "max((other for other in self._held if other < checkpoint_id), default=None)",
+        "min((other for other in self._held if other < checkpoint_id), default=None)",
+        ByTest(
+            "machines/job/test_operator_coordinator_holder.py::test_events_wait_for_the_newest_of_the_checkpoints_before_theirs_that_still_closes_the_gate"
+        ),
+    ),
+    (
+        "slots-of-the-last-outage",
+        "the number of slots at the end of an outage is remembered in the next",
+        "kit.hosts.spark.driver.slot_watch:SlotWatch.deployed",
+        "self._reported = None",
+        "pass",
+        ByTest(
+            "hosts/spark/test_slot_watch.py::test_a_job_hears_of_its_slots_from_the_first_lack_of_them_until_it_is_deployed"
+        ),
+    ),
 )

@@ -398,6 +398,22 @@ def test_of_two_checkpoints_that_are_triggered_the_latest_opens_the_gate() -> No
     assert sent == [{"n": 1}]
 
 
+def test_events_wait_for_the_newest_of_the_checkpoints_before_theirs_that_still_closes_the_gate() -> None:
+    sent: list[int] = []
+    gateway = GatedSubtask(0, 1, lambda *event: sent.append(event[2]["n"]))
+    for checkpoint_id in (2, 3, 4, 5):
+        gateway.mark(checkpoint_id)
+        assert gateway.close(checkpoint_id)
+        gateway.send_event({"n": checkpoint_id})
+    gateway.open(5)
+    gateway.open(2)
+    assert sent == [2]
+    gateway.open(3)
+    assert sent == [2, 3]
+    gateway.open(4)
+    assert sent == [2, 3, 4, 5]
+
+
 def test_gates_refuse_to_go_back() -> None:
     gateway = GatedSubtask(0, 1, lambda *event: None)
     gateway.mark(2)
