@@ -319,9 +319,9 @@ def test_a_source_goes_on_if_it_hears_of_the_end_of_a_stop_before_the_stop(kind:
     task.sent()
     task.trigger(4, kind)
     assert not [element for element in task.sent() if isinstance(element, EndOfData | CheckpointBarrier)]
-    task.no_more_splits()
-    task.give(SplitRead(split_id="split", batch=buffer().batch, position=5, finished=True))
+    task.give(SplitRead(split_id="split", batch=None, position=5, finished=True))
     task.run()
+    task.no_more_splits()
     checkpoint(task, 7)
     assert is_finished(task)
 
