@@ -147,6 +147,27 @@ def test_of_several_jobs_the_chosen_one_is_watched(job: Watched) -> None:
     monitor.close()
 
 
+def test_with_no_job_given_the_newest_that_runs_is_watched_for_as_long_as_it_does(
+    job: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, third = Watched(), Watched()
+    there = [job, other]
+    monkeypatch.setattr("kit.hosts.spark.running", lambda: list(there))
+    monitor, beside = Monitor(), Monitor(job, others=True)
+    assert (monitor.job, beside.job) == (other, job)
+    there.append(third)
+    monitor.refresh()
+    assert monitor.job is other, "a job that begins later does not take its place"
+    there.remove(other)
+    for each in (monitor, beside):
+        each.refresh()
+    assert (monitor.job, beside.job) == (third, job)
+    monitor._buttons["Checkpoint"].click()
+    assert (job.asked, other.asked, third.asked) == ([], [], [("checkpoint", False)])
+    for each in (monitor, beside):
+        each.close()
+
+
 # --- what the numbers mean --------------------------------------------------------------------------------------------
 
 
