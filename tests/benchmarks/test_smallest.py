@@ -16,11 +16,13 @@ import pytest
 from benchmarks.__main__ import names
 from tests.house.files import ROOT
 
-ON_SPARK = ("backpressure", "recovery", "throughput")
+QUICK = ("assignment", "coordinator", "keys", "late_rows", "savepoint", "snapshot")
+"""What `make test` runs: together six seconds of processor time. The others start Spark or a browser, or take long even
+at their smallest size, and the longer run has them.
+"""
+ON_SPARK = ("backpressure", "recovery", "slow_function", "throughput")
 ON_A_CLUSTER = ("cluster",)
-"""It takes seven JVMs to start. What it measures, jobs on a standalone cluster,
-`tests/hosts/spark/test_cluster.py` runs in `make test`, so only the soak runs it."""
-ELSEWHERE = tuple(name for name in names() if name not in ON_SPARK + ON_A_CLUSTER)
+ELSEWHERE = tuple(name for name in names() if name not in QUICK + ON_SPARK + ON_A_CLUSTER)
 
 
 def told(directory: Path, wanted: tuple[str, ...]) -> dict[str, list[str]]:
@@ -38,20 +40,17 @@ def told(directory: Path, wanted: tuple[str, ...]) -> dict[str, list[str]]:
     return {lines[0]: lines[1:] for lines in sections}
 
 
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    return told(tmp_path_factory.mktemp("elsewhere"), ELSEWHERE)
-
-
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_it_runs(name: str, elsewhere: dict[str, list[str]]) -> None:
-    assert len(elsewhere[name]) > 1
-
-
-@pytest.mark.spark
 @pytest.mark.parametrize(
-    "wanted", [pytest.param(ON_SPARK, id="local"), pytest.param(ON_A_CLUSTER, id="cluster", marks=pytest.mark.soak)]
+    "wanted", [pytest.param(QUICK, id="quick"), pytest.param(ELSEWHERE, id="others", marks=pytest.mark.soak)]
 )
+def test_they_run(wanted: tuple[str, ...], tmp_path: Path) -> None:
+    lines = told(tmp_path, wanted)
+    assert {name: len(lines[name]) > 1 for name in wanted} == dict.fromkeys(wanted, True)
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.parametrize("wanted", [pytest.param(ON_SPARK, id="local"), pytest.param(ON_A_CLUSTER, id="cluster")])
 def test_they_run_on_spark(wanted: tuple[str, ...], tmp_path: Path) -> None:
     lines = told(tmp_path, wanted)
     assert {name: len(lines[name]) > 1 for name in wanted} == dict.fromkeys(wanted, True)

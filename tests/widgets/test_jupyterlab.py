@@ -177,8 +177,14 @@ TOO_WIDE_OR_SMALL = """
 """
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-@pytest.mark.parametrize("width", [1440, 900])
+@pytest.mark.parametrize(
+    ("theme", "width"),
+    [
+        ("Light", 1440),
+        ("Dark", 900),
+        *(pytest.param(*each, marks=pytest.mark.soak) for each in [("Light", 900), ("Dark", 1440)]),
+    ],
+)
 def test_both_themes_can_be_read(shown: Notebook, theme: str, width: int) -> None:
     shown.page.set_viewport_size({"width": width, "height": 1000})
     shown.theme(theme)

@@ -149,10 +149,6 @@ PLAYS: dict[str, Callable[[Player], None]] = {
 }
 
 
-QUICK = ("expire", "duplicate")
-"""The missions that every run of the tests plays: a folded offer, a fault of a channel, the end of a job."""
-
-
 @pytest.fixture(scope="module")
 def player(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
     """Somebody at an explorer on a small screen; in the end, a video of the session is written."""
@@ -182,9 +178,8 @@ def test_each_mission_has_a_play() -> None:
     assert list(PLAYS) == list(MISSIONS)
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.soak) for name in PLAYS]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("name", PLAYS)
 def test_a_mission_is_played_by_hand(player: Player, browser: Browser, name: str, tmp_path: Path) -> None:
     wrong: list[str] = []
     pages = new_page(browser)

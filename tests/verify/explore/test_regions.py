@@ -39,7 +39,7 @@ def _restarted(now: Situation) -> dict[str, int]:
         (pair, "fail", 0),
         (pair, "kill", 0),
         (partial(copies, **IN_FLIGHT), "kill", 0),
-        (partial(pair, **IN_FLIGHT), "fail", 0),
+        pytest.param(partial(pair, **IN_FLIGHT), "fail", 0, marks=pytest.mark.soak),
         pytest.param(copies, "kill", 1, marks=pytest.mark.soak),
         pytest.param(pair, "fail", 1, marks=pytest.mark.soak),
         pytest.param(partial(pair, sources=2), "kill", 0, marks=pytest.mark.soak),
@@ -103,7 +103,7 @@ def _seen(visible: set[object]) -> list[Property]:
     [
         (copies, "kill", 0),
         (copies, "fail", 0),
-        (partial(copies, **IN_FLIGHT), "kill", 0),
+        pytest.param(partial(copies, **IN_FLIGHT), "kill", 0, marks=pytest.mark.soak),
         pytest.param(pair, "fail", 0, marks=pytest.mark.soak),
         pytest.param(copies, "expire", 0, marks=pytest.mark.soak),
         pytest.param(copies, "lose", 0, marks=pytest.mark.soak),
