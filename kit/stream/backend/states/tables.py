@@ -99,7 +99,11 @@ class Within:
     entries: list[Any] = field(default_factory=list)
     changed: bytearray = field(default_factory=bytearray)
     accesses: list[int] = field(default_factory=list)
-    """With TTL: the time of the last access of each entry, in ms."""
+    now_ms: int = 0
+    limit_ms: int = 0
+    """With TTL: the time of the last access of each entry, the time of the run, and that until which accesses have
+    expired, in ms.
+    """
 
 
 class StateTable:

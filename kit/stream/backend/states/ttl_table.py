@@ -8,7 +8,6 @@ Follows `AbstractTtlDecorator` and `TtlIncrementalCleanup`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import ClassVar, cast
 
 import numpy as np
@@ -97,29 +96,26 @@ class TtlTable(StateTable):
 
     def accessed(self) -> None:
         """Check other entries, because the state of the current key is accessed."""
-        if not self._cleanup_size:
-            return
         run = self.context.run
         if run is None:
             self.check_others(1)
-        elif self.run.of is not run:
+        elif self.run.of is not run and not self.in_runs:  # otherwise it is done when the entries of the run are read
             self.check_others(len(run.keys))
 
     def check_others(self, accesses: int) -> None:
-        """Remove what has expired among the next entries in turn: `cleanup_size` for each access."""
-        for begin, end in self._next_slots(accesses * self._cleanup_size):
-            self.remove_expired(begin, end)
-
-    def _next_slots(self, wanted: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of the next slots, each slot at most once; behind the last comes the first."""
+        """Remove what has expired among the next entries in turn: `cleanup_size` for each access, each at most once."""
+        if not self._cleanup_size:
+            return
         size = self.index.size
         begin = self._cleaned if self._cleaned < size else 0
-        end = begin + min(wanted, size)
-        self._cleaned = end - size if end >= size else end
-        if end > begin:
-            yield begin, min(end, size)
-        if end > size:
-            yield 0, end - size
+        end = begin + min(accesses * self._cleanup_size, size)
+        if end <= size:
+            self._cleaned = end
+            self.remove_expired(begin, end)
+        else:
+            self._cleaned = end - size
+            self.remove_expired(begin, size)
+            self.remove_expired(0, end - size)
 
     # ---- snapshot and restore -----------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from kit.stream.backend.files.sorting import distinct
 from kit.stream.backend.keys.key_run import KeyRun
+from kit.stream.backend.keys.slot_index import FEW_ROWS
 from kit.stream.backend.states.aggregating_state import AggregatingState, AggregatingTable
 from kit.stream.backend.states.last_access import TIME
 from kit.stream.backend.states.reducing_state import ReducingState, ReducingTable
@@ -35,10 +36,10 @@ class _TtlEntryState(KeyedState):
     def _found(self) -> Any:
         """Return what a read returns, None if nothing; remove an expired entry, or renew it."""
         table = self._table
-        table.accessed()
         run = table.context.run
         if run is not None and table.in_runs:
             return table.found_in(run)
+        table.accessed()
         slot = self._slot()
         value = table.read(slot)
         if value is None:
@@ -57,19 +58,21 @@ class _TtlEntryState(KeyedState):
         if run is not None and table.in_runs:
             within = table.run if table.run.of is run else table.begin(run)
             value, access_ms = within.entries[run.position], within.accesses[run.position]
-            value = fresh(value) if table.nested else value
-        else:
-            slot = self._slot()
-            value = table.read(slot)
-            access_ms = _UNUSED if value is None else table.accesses.values.item(slot)
-        return None if access_ms <= table.limit_ms() and not table.returns_expired else value
+            if access_ms <= within.limit_ms and not table.returns_expired:
+                return None
+            return fresh(value) if table.nested else value
+        slot = self._slot()
+        value = table.read(slot)
+        if value is None or table.returns_expired or table.accesses.values.item(slot) > table.limit_ms():
+            return value
+        return None
 
     def _set(self, value: Any) -> None:
         super()._set(value)
         table = self._table
         run = table.context.run
         if run is not None and table.in_runs:
-            table.run.accesses[run.position] = table.now_ms()
+            table.run.accesses[run.position] = table.run.now_ms
 
 
 class TtlEntryTable(TtlTable):
@@ -101,7 +104,10 @@ class TtlEntryTable(TtlTable):
 
     def remove_expired(self, begin: int, end: int) -> None:
         """Remove the expired entries in a range of slots."""
-        expired = self.accesses.values[begin:end] <= self.limit_ms()
+        times, limit_ms = self.accesses.values[begin:end], self.limit_ms()
+        if len(times) <= FEW_ROWS and min(times.tolist(), default=_UNUSED) > limit_ms:
+            return
+        expired = times <= limit_ms
         if expired.any():
             self.clear(begin + np.flatnonzero(expired))
 
@@ -127,12 +133,14 @@ class TtlEntryTable(TtlTable):
         super().clear(slots)
 
     def begin(self, run: KeyRun) -> Within:
-        """Read the entries of all keys of a run, and their times."""
+        """Check other entries, then read the entries of all keys of a run, and their times."""
+        self.check_others(len(run.keys))
         within = super().begin(run)
         slots = self.slots(run.keys, create=False)
         times = np.full(len(slots), _UNUSED)
         times[slots >= 0] = self.accesses.values[slots[slots >= 0]]
         within.accesses = times.tolist()
+        within.now_ms, within.limit_ms = self.now_ms(), self.limit_ms()
         return within
 
     def found_in(self, run: KeyRun) -> Any:
@@ -142,11 +150,11 @@ class TtlEntryTable(TtlTable):
         value = within.entries[position]
         if value is None:
             return None
-        if within.accesses[position] <= self.limit_ms():
+        if within.accesses[position] <= within.limit_ms:
             within.entries[position], within.changed[position] = None, 1
             return value if self.returns_expired else None
         if self.renews_on_read:
-            within.accesses[position], within.changed[position] = self.now_ms(), 1
+            within.accesses[position], within.changed[position] = within.now_ms, 1
         return fresh(value) if self.nested else value
 
     def write(self, slot: int, value: Any) -> None:
