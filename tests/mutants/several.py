@@ -757,4 +757,56 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
             "hosts/spark/test_slot_watch.py::test_a_job_hears_of_its_slots_from_the_first_lack_of_them_until_it_is_deployed"
         ),
     ),
+    (
+        "last-input-decides-on-draining",
+        "a task drains if the input that ended last does",
+        "kit.machines.task.task_input:TaskInput._on_end_of_data",
+        "self._drain and element.drain",
+        "element.drain",
+        ByTest("machines/task/test_end.py::test_one_input_that_was_stopped_keeps_the_task_from_draining"),
+    ),
+    (
+        "earlier-timer-not-set",
+        "a timer that is due before the one that is set waits for that",
+        "kit.machines.task.processing_timer:ProcessingTimer.arm",
+        "due_ms < self._due_ms",
+        "due_ms > self._due_ms",
+        ByTest("machines/task/test_processing_timer.py"),
+    ),
+    (
+        "first-channel-has-every-turn",
+        "the first channel with priority has its turn before all others",
+        "kit.machines.channel.input_gate:InputGates.next_channel",
+        "min(prioritized, key=lambda position: (position - self._turn) % channels)",
+        "min(prioritized)",
+        ByTest("machines/channel/test_queues.py::test_elements_with_priority_are_taken_from_each_channel_in_turn"),
+    ),
+    (
+        "splits-of-one-checkpoint-forgotten",
+        "a completed checkpoint leaves the splits of those that were never completed",
+        "kit.stream.operators.sources.split_assignment_tracker:SplitAssignmentTracker.on_checkpoint_complete",
+        "each > checkpoint_id",
+        "each != checkpoint_id",
+        ByTest(
+            "stream/operators/test_splits_of_a_restarted_reader.py::test_of_several_checkpoints_the_later_ones_give_back_their_splits_in_the_order_of_their_assignment"
+        ),
+    ),
+    (
+        "newest-job-not-watched",
+        "of several running jobs the oldest is watched",
+        "widgets.pictures.monitor:Monitor.refresh",
+        "jobs[-1]",
+        "jobs[0]",
+        ByTest(
+            "widgets/test_monitor.py::test_with_no_job_given_the_newest_that_runs_is_watched_for_as_long_as_it_does"
+        ),
+    ),
+    (
+        "last-abort-counts",
+        "a mission waits for a checkpoint after the last abort",
+        "kit.course.missions.checks:later_completed",
+        "min((each.checkpoint_id for each in known if each.status == ABORTED), default=None)",
+        "max((each.checkpoint_id for each in known if each.status == ABORTED), default=None)",
+        ByTest("course/test_mission_checks.py::test_the_first_checkpoint_that_completed_after_the_first_abort_counts"),
+    ),
 )

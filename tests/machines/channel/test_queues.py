@@ -70,6 +70,22 @@ def test_every_channel_that_has_something_gets_its_turn() -> None:
     assert taken == [4, 9, 4, 4]
 
 
+def test_elements_with_priority_are_taken_from_each_channel_in_turn() -> None:
+    inputs = gates()
+    taken = []
+    for checkpoint_id, numbers in ((1, (4,)), (2, (4, 5, 9)), (3, (9, 5)), (4, (4, 9))):
+        for number in numbers:
+            options = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
+            inputs.channel(number).receive(CheckpointBarrier(checkpoint_id, 0, options))
+        for _ in numbers:
+            channel = inputs.next_channel(only_priority=True)
+            assert channel is not None
+            channel.take()
+            taken.append(channel.number)
+    assert taken == [4, 5, 9, 4, 5, 9, 4, 9]
+    assert inputs.next_channel() is None
+
+
 def test_what_comes_behind_an_aligned_barrier_waits_for_resume() -> None:
     inputs = gates()
     channel = inputs.channel(5)

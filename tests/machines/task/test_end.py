@@ -63,12 +63,13 @@ def test_a_task_ends_its_data_when_all_inputs_have() -> None:
     assert task.sent()[-1] == EndOfData(True)
 
 
-def test_one_input_that_was_stopped_keeps_the_task_from_draining() -> None:
-    task = TaskHarness(fan_in(2, chaining=False))
+@pytest.mark.parametrize("stopped", [0, 1, 2])
+def test_one_input_that_was_stopped_keeps_the_task_from_draining(stopped: int) -> None:
+    task = TaskHarness(fan_in(3, chaining=False))
     calls: list[str] = []
     task.machine.chain.links[0].operator.finish = lambda: calls.append("finish")  # type: ignore[method-assign]
-    task.end_data(0)
-    task.end_data(1, drain=False)
+    for channel in range(3):
+        task.end_data(channel, drain=channel != stopped)
     assert task.sent()[-1] == EndOfData(False)
     assert calls == []
     assert not [word for word in task.take(TaskStateChanged) if word.end_of_data]

@@ -178,6 +178,20 @@ def test_a_reader_that_goes_back_counts_as_behind_until_it_says_otherwise(says: 
     assert source.context.backlog is says
 
 
+def test_of_several_checkpoints_the_later_ones_give_back_their_splits_in_the_order_of_their_assignment() -> None:
+    tracker = SplitAssignmentTracker()
+    for checkpoint_id in (1, 2, 3, 4):
+        for reader in (0, 1):
+            tracker.assigned(reader, {"id": f"{checkpoint_id}/{reader}"})
+        tracker.on_checkpoint(checkpoint_id)
+    tracker.assigned(0, {"id": "5/0"})
+    tracker.on_checkpoint_complete(2)  # 1 never completed, and no job goes back behind 2
+    assert repr(tracker) == "SplitAssignmentTracker(5 splits assigned since the last completed checkpoint)"
+    assert [split["id"] for split in tracker.take_back(0, 2)] == ["3/0", "4/0", "5/0"]
+    assert [split["id"] for split in tracker.take_back(1, 3)] == ["4/1"]
+    assert [split["id"] for split in tracker.take_back(1, 2)] == ["3/1"]
+
+
 def test_the_tracker_forgets_what_no_restore_needs() -> None:
     tracker = SplitAssignmentTracker()
     tracker.assigned(0, {"id": "a"})
