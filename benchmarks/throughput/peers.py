@@ -127,7 +127,7 @@ PEERS = {
         Peer("spark", _spark, {"W1": 3_000, "W1r": 500, "W2": 8_000, "W3": 1_000, "W4": 100, "W5": 4, "W6": 800}),
         Peer("bytewax", _bytewax, {"W1": 100, "W1r": 60, "W2": 500, "W5": 80, "W6": 1_000}),
         Peer("pyflink", _pyflink, {"W5": 20, "W6": 200}),
-        Peer(NUMPY, _numpy, {"W1": 60_000}),
+        Peer(NUMPY, _numpy, {"W1": 60_000, "W2": 40_000}),
     )
 }
 """The kit first, in one phase, and then with `aggregate(two_phase=True)`, which is no peer. Flink's Java has no Python

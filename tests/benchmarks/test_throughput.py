@@ -86,6 +86,12 @@ def test_numpy_alone_is_a_measure_and_no_peer() -> None:
     assert line.endswith("| 7.5 times spark; 60% of numpy alone | 10 times, missed; 50% of numpy alone, met |")
 
 
+def test_numpy_alone_counts_the_words(tmp_path: Path) -> None:
+    rows = 3 * workloads.WORDS_PER_FILE
+    measured = numpy_alone.measure("W2", rows, tmp_path, workloads.text(tmp_path / "text", 3))
+    check(measured, "W2")
+
+
 def test_numpy_alone_gives_the_checksum() -> None:
     rows = 300_000
     sums, counts = sum(numpy_alone.totals(first, rows) for first in range(numpy_alone.PROCESSES))

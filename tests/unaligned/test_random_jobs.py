@@ -18,13 +18,13 @@ def to_its_end(story: Story) -> None:
 
 
 @given(STORIES)
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_what_is_committed_is_what_was_promised(story: Story) -> None:
     to_its_end(story)
 
 
 @given(STORIES)
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_a_cancelled_job_leaves_what_it_is_to_leave(story: Story) -> None:
     driver = story.play()
     if driver.lab.ended or driver.lab.look.master._is_over:

@@ -60,14 +60,21 @@ def rows_of(lab: Lab, sink: str) -> Counter[tuple[Any, ...]]:
     return Counter(map(tuple, lab.output(sink).to_numpy().tolist()))
 
 
-def at_every_step(env: StreamEnvironment, fault: Callable[[Lab], object], sinks: tuple[str, ...]) -> list[Lab]:
-    """Run the job once for each step at which the fault can happen, check its rows, and return the ended labs."""
+def at_each_step(
+    env: StreamEnvironment, fault: Callable[[Lab], object], sinks: tuple[str, ...], every: int = 1
+) -> list[Lab]:
+    """Run the job once for each step at which the fault can happen, check its rows, and return the ended labs.
+
+    With `every` above 1, only steps that far apart are tried.
+    """
     lab = Lab(env)
     whole = lab.fork()
     whole.run()
     expected, ended = {sink: rows_of(whole, sink) for sink in sinks}, []
     for _ in range(whole.position - 1):
         lab.step()
+        if lab.position % every:
+            continue
         tried = lab.fork()
         try:
             fault(tried)
@@ -89,10 +96,14 @@ def attempts_in(trace: Trace, prefix: str) -> set[str]:
 # --- each row once ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("unaligned", [False, True])
-def test_a_worker_killed_at_any_step_restarts_one_pipeline_and_each_row_counts_once(unaligned: bool) -> None:
-    ended = at_every_step(two_pipelines(unaligned=unaligned), lambda lab: lab.faults.kill(1), ("steady", "shaky"))
-    assert len(ended) > 100
+def test_a_worker_killed_at_any_step_restarts_one_pipeline_and_each_row_counts_once(
+    unaligned: bool, every: int
+) -> None:
+    job = two_pipelines(unaligned=unaligned)
+    ended = at_each_step(job, lambda lab: lab.faults.kill(1), ("steady", "shaky"), every)
+    assert len(ended) > 100 / every
     for lab in ended:
         assert lab.look.master.epoch == 1
         assert attempts_in(lab.trace, "steady") == {"1"}
@@ -101,7 +112,7 @@ def test_a_worker_killed_at_any_step_restarts_one_pipeline_and_each_row_counts_o
 
 @pytest.mark.parametrize("unaligned", [False, True])
 def test_a_reader_that_goes_back_gets_its_splits_again_from_the_coordinator_that_does_not(unaligned: bool) -> None:
-    ended = at_every_step(copies(unaligned=unaligned), lambda lab: lab.faults.kill(1), ("rows",))
+    ended = at_each_step(copies(unaligned=unaligned), lambda lab: lab.faults.kill(1), ("rows",))
     regional = [lab for lab in ended if lab.look.master.attempts.restarted]
     assert len(regional) > 50
     assert all(lab.look.master.epoch == 1 for lab in regional)
