@@ -167,6 +167,21 @@ def test_ttl_is_switched_on_or_off_by_a_restore(before: type, after: type, chang
     assert emitted(second) == rows
 
 
+def test_checkpoints_are_compared_with_their_ttl_and_their_times() -> None:
+    lab, plain = Lab(job()), Lab(job(RememberForever))
+    saved = []
+    for each, at_ms in ((lab, 1_200), (lab, 4_000), (plain, 1_200)):
+        each.run_until(at_ms=at_ms)
+        path = each.savepoint(wait=True)
+        saved.append(kit.open_checkpoint(path, file_system=each.look.files.filesystem))
+    first, second, without = saved
+    assert "TTL was switched off" in str(first.check(without))
+    assert "TTL was switched on" in str(without.check(first))
+    assert "TTL" not in str(first.check(second))
+    changes = first.diff(second).states.set_index("name")["changed"]
+    assert changes["seen"] == 3, "the values are equal, and the times are not"
+
+
 class EveryKind(KeyedProcessFunction):
     """Keeps state of every kind with a TTL, and emits what each read returns."""
 

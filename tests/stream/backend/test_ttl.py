@@ -440,6 +440,28 @@ def test_ttl_can_be_switched_off_as_from_flink_2_2_on(kind: str, is_registered: 
     assert read(after.restored().of("b", descriptor(kind, None)), kind) == SEVEN[kind]
 
 
+OLD, NEW = pa.struct([("n", pa.int32())]), pa.struct([("n", pa.int64()), ("note", pa.string())])
+
+
+@pytest.mark.parametrize(("before", "after"), [(NEVER, NEVER), (None, NEVER), (NEVER, None)])
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_the_type_of_values_with_ttl_evolves(before: Any, after: Any, is_registered: bool) -> None:
+    backend = Backend()
+    for at, key in ((0, "a"), (60, "b")):
+        backend.at(at).of(key, ValueStateDescriptor("value", OLD, ttl=before)).update({"n": 7})
+        backend.of(key, ListStateDescriptor("list", OLD, before)).add({"n": at})
+    value, listed = ValueStateDescriptor("value", NEW, ttl=after), ListStateDescriptor("list", NEW, after)
+    newer = Backend(backend.clock)
+    if is_registered:
+        newer.heap.table(value), newer.heap.table(listed)
+    newer.heap.restore(part(backend.heap))
+    assert newer.at(120).of("b", value).value() == {"n": 7, "note": None}
+    assert newer.of("b", listed).get() == [{"n": 60, "note": None}]
+    is_expired = before is not None and after is not None
+    assert newer.of("a", value).value() == (None if is_expired else {"n": 7, "note": None})
+    assert newer.of("a", listed).get() == ([] if is_expired else [{"n": 0, "note": None}])
+
+
 @each_kind
 def test_files_with_and_without_ttl_are_restored_together(kind: str) -> None:
     """After TTL was switched on, a subtask that has not used the state writes it as it was."""
