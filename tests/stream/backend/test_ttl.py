@@ -122,6 +122,19 @@ def test_a_value_is_added_to_an_expired_entry_that_may_be_returned(kind: str, fo
     assert read(backend.at(219).of("a", state), kind) == found
 
 
+@each_kind
+def test_each_namespace_has_an_entry_of_its_own(kind: str) -> None:
+    state, backend = descriptor(kind, NEVER), Backend()
+    backend.heap.set_current_key("a")
+    for at, namespace in ((0, "old"), (60, "new"), (0, "older")):
+        write(backend.at(at).heap.state(state, namespace), kind, 7)
+    backend = backend.restored().at(120)
+    backend.heap.set_current_key("a")
+    found = [read(backend.heap.state(state, namespace), kind) for namespace in ("old", "new", "older")]
+    assert found == [None, SEVEN[kind], None]
+    assert backend.entries(kind) == 1
+
+
 # --- runs and batches -------------------------------------------------------------------------------------------------
 
 MANY = [f"{number}" for number in range(20)]

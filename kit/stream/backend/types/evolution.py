@@ -121,7 +121,10 @@ def type_changes(old: pa.DataType, new: pa.DataType) -> list[TypeChange]:
 
 
 def ttl_changes(was_on: bool, is_on: bool) -> list[TypeChange]:
-    """Return the change of a state whose TTL was switched on or off: its entries are accessed now, or live on."""
+    """Return the change of a state whose TTL was switched on or off: its entries are accessed now, or live on.
+
+    In 1.11 such a restore fails (`StateMigrationException`); Flink migrates the values since 2.2.
+    """
     if was_on == is_on:
         return []
     what = "TTL was switched on: entries expire from now on" if is_on else "TTL was switched off: entries live on"
