@@ -46,8 +46,6 @@ def _value_type(state: KeyedState) -> Type:
     """Return the type of the column of values. Raises CheckpointError for a state whose values cannot be changed."""
     if state.kind == TIMER:
         raise CheckpointError("timers have no values that could be changed")
-    if state.kind == LIST and state.has_ttl:
-        raise CheckpointError("a list with TTL has a time for each element, so its values cannot be changed")
     if state.item.is_opaque:
         raise CheckpointError(f"values of {state.item.name} are not encoded here, since only Java code can read them")
     return Sequential("List", state.item) if state.kind == LIST else state.item
@@ -73,11 +71,18 @@ def _new_values(found: Any, many: int, type_: Type) -> pa.Array:
 
 
 def _encoded(state: KeyedState, old: Any, value: Any) -> bytes:
-    """Return the bytes of a new value; with TTL it keeps its time of last access."""
+    """Return the bytes of a new value; with TTL it keeps its time of last access, or a list those of its elements."""
     if state.kind == LIST and not value:
         raise CheckpointError("the function returned an empty list: delete the key instead")
     if not state.has_ttl or (value is None and state.map_key is not None):
         return PairEncoder(state).value(value)
     if old is None:
         raise CheckpointError("an entry without a value has no time of last access, so it cannot get a value")
+    if state.kind == LIST:
+        if len(value) != len(old):
+            raise CheckpointError(
+                f"the function returned a list of {len(value)} elements for one of {len(old)}, but each element has "
+                "the time of its last access: return as many, or use bootstrap with a column last_access"
+            )
+        return PairEncoder(state).value([(access, new) for (access, _), new in zip(old, value, strict=True)])
     return PairEncoder(state).value((old[0], value))

@@ -223,7 +223,7 @@ def test_values_that_do_not_fit_are_refused() -> None:
         ("scalars", "long", lambda table: table.drop_columns("value"), "without 'value'"),
         ("scalars", "byte", lambda table: pa.array([200] * table.num_rows), "expected int8 for Byte"),
         ("rich", "kryo", lambda table: table["value"], "only Java code can read"),
-        ("rich", "ttl-list", lambda table: table["value"], "a list with TTL"),
+        ("rich", "ttl-list", lambda table: pa.array([["a"] * 9] * table.num_rows), "a list of 9 elements for one of"),
         ("collections", "list-long", lambda table: pa.array([[]] * table.num_rows), "delete the key instead"),
         ("timers", "_timer_state/event_user-timers", lambda table: table["time_ms"], "no values that could be changed"),
     ):

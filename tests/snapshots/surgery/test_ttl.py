@@ -84,6 +84,20 @@ def test_rows_need_a_time_for_each_value() -> None:
             edited.bootstrap("rich", state, pa.table({"key": key, **columns})).rehearse()
 
 
+def test_the_values_of_a_list_change_and_their_times_stay(tmp_path: Path) -> None:
+    checkpoint = opened()
+    before = checkpoint.state("rich", "ttl-list")
+
+    def reversed_lists(table: pa.Table) -> pa.Array:
+        return pa.array([each[::-1] for each in table["value"].to_pylist()], table["value"].type)
+
+    found = only_rich(checkpoint).map("rich", "ttl-list", reversed_lists).write(tmp_path / "new")
+    after = found.state("rich", "ttl-list")
+    assert max(map(len, before["value"].to_pylist())) > 1
+    assert after["last_access"].to_pylist() == before["last_access"].to_pylist()
+    assert after["value"].to_pylist() == [each[::-1] for each in before["value"].to_pylist()]
+
+
 class Add(kit.KeyedProcessFunction):
     """Adds each row to the sum of its key, which lives for an hour."""
 
