@@ -13,3 +13,8 @@ def examples(count: int) -> int:
     Properties of the machines have fixed numbers. They take a second, and planted bugs hide from twenty examples.
     """
     return min(count, IN_CI) if settings.get_current_profile_name() == "ci" else count
+
+
+def examples_of_each(count: int) -> int:
+    """Return the number of examples for each of many cases that differ little: `count`, and one in `make test`."""
+    return 1 if settings.get_current_profile_name() == "ci" else count

@@ -38,6 +38,7 @@ from kit.stream.backend.states.descriptors import AggregateFunction
 from kit.stream.operators.spec import SchemaError
 from kit.stream.settings.job_settings import NoRestart
 from tests.arrow_values import LEAVES, NESTED, column
+from tests.properties import examples_of_each
 
 KEYS = 3
 
@@ -198,7 +199,7 @@ def refusal(job: Any) -> str | None:
 
 
 @pytest.mark.parametrize("name", [*LEAVES, *NESTED])
-@settings(max_examples=2, deadline=None, phases=[Phase.generate])
+@settings(max_examples=examples_of_each(2), deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_a_state_of_any_type_comes_back_as_it_was_or_is_refused(name: str, data: st.DataObject) -> None:
     batch = rows_of(column(data.draw, 7, name))
@@ -226,7 +227,7 @@ def test_a_state_of_any_type_comes_back_as_it_was_or_is_refused(name: str, data:
 
 
 @pytest.mark.parametrize("name", [*LEAVES, *NESTED])
-@settings(max_examples=2, deadline=None, phases=[Phase.generate])
+@settings(max_examples=examples_of_each(2), deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_rows_of_any_type_come_back_from_what_was_in_flight(name: str, data: st.DataObject) -> None:
     """Batches only: no value becomes Python's on its way."""

@@ -26,6 +26,7 @@ from kit import (
 )
 from tests.arrow_values import LEAVES, NESTED, column
 from tests.hosts.lab.test_types import environment, may_be_refused, parts, refusal, run_and_rescale
+from tests.properties import examples_of_each
 
 
 class CountKeys(KeyedProcessFunction):
@@ -71,7 +72,7 @@ def rows_with_keys(name: str, data: st.DataObject) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("name", [*LEAVES, *NESTED])
 @pytest.mark.parametrize("columns", [("v",), ("v", "k")], ids=["one column", "two columns"])
-@settings(max_examples=2, deadline=None, phases=[Phase.generate])
+@settings(max_examples=examples_of_each(2), deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_keys_of_any_type_have_their_state_timers_and_totals(
     name: str, columns: tuple[str, ...], data: st.DataObject
@@ -138,7 +139,7 @@ def remembering(arrow_type: pa.DataType) -> type:
 
 
 @pytest.mark.parametrize("name", [*LEAVES, *NESTED])
-@settings(max_examples=2, deadline=None, phases=[Phase.generate])
+@settings(max_examples=examples_of_each(2), deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_operator_state_of_any_type_is_dealt_out_as_it_was(name: str, data: st.DataObject) -> None:
     FOUND.clear()
