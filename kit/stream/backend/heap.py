@@ -348,6 +348,8 @@ class HeapKeyedStateBackend:
         else:
             state = self._restored_table(StateKind(kind), name, schemas, self.definition.without_shared(aspects))
             table = _joined(name, stored, state)
+            if state.kind is StateKind.REDUCING:  # earlier versions wrote an entry for a key that had met only nulls
+                table = table.filter(table["value"].is_valid()) if table["value"].null_count else table
             accesses = table[last_access.COLUMN] if state.expires else None
             state.restore(table["key"], _namespaces(table), table["value"], accesses)
             found = len(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,54 @@ def test_a_restored_minimum_starts_from_nothing() -> None:
     slots = table.slots(np.arange(6))
     table.reduce(slots, np.full(6, 6))
     assert table.get(slots).to_pylist() == [5, 6, 6, 6, 6, 6]
+
+
+REDUCED = {
+    "few sums": (pa.int64(), "sum", [3, None, None, 4], 1),
+    "many sums": (pa.int64(), "sum", [3, None, None, 4], 20),
+    "unsigned sums": (pa.uint64(), "sum", [1 << 58, None, None, 4], 20),
+    "decimal sums": (pa.decimal128(5, 2), "sum", [Decimal("1.5"), None, None, Decimal("-2")], 2),
+    "smallest": (pa.float64(), "min", [2.5, None, None, float("nan")], 20),
+    "largest text": (pa.string(), "max", ["b", None, None, ""], 3),
+    "a function": (pa.int32(), max, [3, None, None, -4], 2),
+}
+
+
+@pytest.mark.parametrize("case", REDUCED)
+@pytest.mark.parametrize("masked", [False, True], ids=["nulls", "rows that are not valid"])
+def test_a_key_that_has_met_only_nulls_has_no_entry_and_no_row_in_a_snapshot(case: str, masked: bool) -> None:
+    arrow_type, reduce, values, times = REDUCED[case]
+    if masked and callable(reduce):
+        reduce = "max"
+    descriptor = ReducingStateDescriptor("reduced", arrow_type, reduce)
+    before, after = (HeapKeyedStateBackend(pa.string(), KeyGroupRange(0, 31), MAXIMUM) for _ in range(2))
+    table = before.table(descriptor)
+    for keys in (["a", "b", "c", "d"], ["a", "e", "c", "f"]):  # b, c and e meet nothing; c twice
+        column = pa.array(values * times, arrow_type)
+        if masked:
+            filled = column.fill_null(column[0])
+            table.reduce(table.slots(pa.array(keys * times)), filled, column.is_valid().to_numpy(zero_copy_only=False))
+        else:
+            table.reduce(table.slots(pa.array(keys * times)), column)
+    assert len(table) == 3
+    assert sorted(table.keys(table.entries()).to_pylist()) == ["a", "d", "f"]
+    after.restore(part(before))
+    restored = after.table(descriptor)
+    assert sorted(map(repr, contents(restored).items())) == sorted(map(repr, contents(table).items()))
+    slots = restored.slots(pa.array(["b", "a"]))
+    restored.reduce(slots, pa.array(values[:1] * 2, arrow_type))
+    assert sorted(restored.keys(restored.entries()).to_pylist()) == ["a", "b", "d", "f"]
+
+
+def test_a_null_that_an_earlier_version_wrote_for_such_a_key_is_no_entry() -> None:
+    before, after = (HeapKeyedStateBackend(pa.string(), KeyGroupRange(0, 31), MAXIMUM) for _ in range(2))
+    descriptor = ReducingStateDescriptor("reduced", pa.int64(), "sum")
+    table = before.table(descriptor)
+    slots = table.slots(pa.array(["a", "b", "c"]))
+    table.reduce(slots, pa.array([1, 2, 3]))
+    table.column.put(slots[1:2], pa.array([None], pa.int64()))
+    after.restore(part(before))
+    assert contents(after.table(descriptor)) == {("a", None): 1, ("c", None): 3}
 
 
 def test_a_snapshot_does_not_change_with_its_backend() -> None:

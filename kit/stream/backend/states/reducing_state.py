@@ -82,6 +82,8 @@ class ReducingTable(StateTable):
         if callable(reduction):
             self._reduce_rows(reduction, slots, values)
             return
+        if not isinstance(self.column, StructColumn) and reduction != "count":
+            slots, values, validity = _with_values(slots, one_array(values), validity)
         fresh = self.mark_set(slots)
         for field, column in self._columns().items():
             part, valid = (_part(values, field), _part(validity, field)) if field else (values, validity)
@@ -165,6 +167,17 @@ class ReducingTable(StateTable):
                 before = self.read(slot)
                 after = value if before is None else reduce(before, value)
                 self.write(slot, self.converted(after, self.convert))
+
+
+def _with_values(slots: Slots, values: Values, validity: Values) -> tuple[Slots, Values, Values]:
+    """Return the rows that have a value: a key that has met only nulls has no entry, which would be null itself."""
+    valid = None if validity is None else np.asarray(validity, np.bool_)
+    if isinstance(values, pa.Array) and values.null_count and len(values) == len(slots):
+        not_null = values.is_valid().to_numpy(zero_copy_only=False)
+        valid = not_null if valid is None else valid & not_null
+    if valid is None or values is None or len(values) != len(slots):
+        return slots, values, validity
+    return slots[valid], values.filter(pa.array(valid)) if isinstance(values, pa.Array) else values[valid], None
 
 
 def _word(reduce: Any, field: str) -> str:

@@ -225,8 +225,8 @@ class StateTable:
 
         `values` is a column; for a struct it is a mapping from field to column, a struct column or a record batch. A
         field that is only counted needs none. Nulls, and rows where `validity` (bool; or a mapping by field) is False,
-        are skipped: an entry that met nothing else is null in that field (a count is 0). A sum of decimals or of uint64
-        that its type cannot hold raises StateOverflowError.
+        are skipped. An entry that met nothing else is null in that field (a count is 0), and a value that is no struct
+        has no entry then. A sum of decimals or of uint64 that its type cannot hold raises StateOverflowError.
         """
         raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: only a reducing state reduces")
 
