@@ -114,7 +114,11 @@ def served() -> Iterator[str]:
     """The saved answers of a job, served as Flink serves them."""
     answers = json.loads((SAVED / "backpressured.json").read_text())
     job = answers[""]["jid"]
-    pages = {f"/jobs/{job}{path}": answer for path, answer in answers.items()} | {"/jobs": {"jobs": [{"id": job}]}}
+    pages = {f"/jobs/{job}{path}": answer for path, answer in answers.items()} | {
+        f"{place}/jobs": {"jobs": [{"id": each} for each in jobs]}
+        for place, jobs in (("", [job]), ("/idle", []), ("/busy", [job, "another"]))
+    }
+    pages |= {f"/busy{path}": answer for path, answer in pages.items() if job in path}
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -141,6 +145,15 @@ def test_a_live_job_is_read_and_saved(served: str, tmp_path: Path) -> None:
     assert live.subtasks.equals(saved.subtasks)
     again = read_flink(save_flink(served, tmp_path / "job.json"))
     assert again.subtasks.equals(saved.subtasks)
+
+
+def test_of_several_jobs_one_must_be_named(served: str) -> None:
+    with pytest.raises(FlinkRestError, match=r"/busy has 2 jobs, expected one: .*, another; give the URL of a job"):
+        read_flink(f"{served}/busy")
+    with pytest.raises(FlinkRestError, match="/idle has 0 jobs, expected one: none; give the URL of a job"):
+        read_flink(f"{served}/idle/jobs")
+    named = json.loads((SAVED / "backpressured.json").read_text())[""]["jid"]
+    assert read_flink(f"{served}/busy/jobs/{named}").checkpoints.equals(read_flink(served).checkpoints)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,21 @@ def assert_as_the_machines_say(lab: Lab) -> None:
             assert state == repr(machine.barriers.state), task  # type: ignore[attr-defined]
 
 
+def test_the_bar_of_several_acknowledgements_ends_with_the_last_whichever_task_sent_it() -> None:
+    orders = set()
+    for seed in range(4):
+        lab = lab_of(seed, rows=60, parallelism=3)
+        lab.run_until(checkpoint=1)
+        acks = [record for record in lab.trace.story(kind="TaskAcknowledged") if record.checkpoint_id == 1]
+        for row in checkpoint_life(lab, checkpoint=1).rows():
+            if row.name.startswith("acks of "):
+                times = {record.data["task"]: record.at_ms for record in acks if row.name[8:] in record.data["task"]}
+                assert row.bars[0].end_ms == max(times.values())
+                assert sorted(row.ticks_ms) == sorted(times.values())
+                orders.add(max(times, key=lambda task: times[task])[-1])
+    assert len(orders) > 1, "the last subtask is the last to acknowledge each time"
+
+
 def test_a_late_acknowledgement_is_named_with_how_long_and_how_long_it_may() -> None:
     view = checkpoint_life(played("late-ack", 1))
     assert view.answer() == (

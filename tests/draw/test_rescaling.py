@@ -141,6 +141,24 @@ def test_a_failure_is_a_restore_too() -> None:
         found.where(5)
 
 
+def test_of_several_restores_the_last_is_shown_unless_another_epoch_is_named() -> None:
+    lab = lab_of(seed=2, rows=120, memory_threshold_bytes=0)
+    for number, parallelism in enumerate((3, 1), 1):
+        lab.run_until(checkpoint=number)
+        lab.rescale({"totals": parallelism})
+        lab.run_until(record="AllTasksRunning")
+    epochs = [record.data["epoch"] for record in lab.trace.story(kind="StateAssigned")]
+    assert len(epochs) == 2
+    for found in (rescaling(lab), rescaling(lab, epochs[1]), rescaling_view(Subject(lab))):
+        assert found.restore is not None
+        assert found.restore.epoch == epochs[1]
+        assert [(deal.before, deal.after) for deal in found.deals if deal.kind == "keyed state"] == [(3, 1)]
+    (first,) = [deal for deal in rescaling(lab, epochs[0]).deals if deal.kind == "keyed state"]
+    assert (first.before, first.after) == (2, 3)
+    with pytest.raises(ValueError, match=f"epoch 9 began with no restore; epochs that did: {epochs[0]}, {epochs[1]}"):
+        rescaling(lab, 9)
+
+
 def test_as_a_graph() -> None:
     """The subtasks are in order, also those without state, and keyed state is named by key groups."""
     found = rescaling(_restored("keyed-sum", 2, 3, max_parallelism=8))

@@ -809,4 +809,59 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
         "max((each.checkpoint_id for each in known if each.status == ABORTED), default=None)",
         ByTest("course/test_mission_checks.py::test_the_first_checkpoint_that_completed_after_the_first_abort_counts"),
     ),
+    (
+        "lists-in-the-order-of-their-names",
+        "the bytes of list states that take turns in a file are counted for one another",
+        "kit.snapshots.checkpoints.storage:_list_states",
+        "sorted(((offset, name) for name, info in handle.state_name_to_partition_offsets.items() "
+        "for offset in info.offsets))",
+        "[(offset, name) for name, info in handle.state_name_to_partition_offsets.items() for offset in info.offsets]",
+        ByTest(
+            "snapshots/test_storage.py::test_lists_that_take_turns_in_a_file_have_each_their_own_bytes_and_large_files_several_requests"
+        ),
+    ),
+    (
+        "key-groups-in-order",
+        "key groups have each other's bytes if a file does not have them in order",
+        "kit.restore_check.key_group_bytes:_add",
+        "here[np.argsort(offsets[here], kind='stable')]",
+        "here",
+        ByTest("restore_check/test_check_restore.py::test_skewed_key_groups_are_told_and_the_balance_adds_up"),
+    ),
+    (
+        "first-restore-shown",
+        "of several restores the first is shown",
+        "kit.draw.views.rescaling:rescaling",
+        "found[-1]",
+        "found[0]",
+        ByTest("draw/test_rescaling.py::test_of_several_restores_the_last_is_shown_unless_another_epoch_is_named"),
+    ),
+    (
+        "bar-ends-with-the-last-task",
+        "the bar of several acknowledgements ends with that of the last task",
+        "kit.draw.views.checkpoint_life:LifeOfCheckpoint._together",
+        "max(done)",
+        "done[-1]",
+        ByTest(
+            "draw/test_checkpoint_life.py::test_the_bar_of_several_acknowledgements_ends_with_the_last_whichever_task_sent_it"
+        ),
+    ),
+    (
+        "second-answer-kept",
+        "a run that goes back between two answers to a command keeps the second",
+        "kit.run.reading:Reading._first",
+        "of[record.cause][:-1]",
+        "of[record.cause][1:]",
+        ByTest("run/test_reading.py::test_of_two_answers_to_a_command_a_run_that_goes_back_keeps_the_first"),
+    ),
+    (
+        "requests-that-were-undone",
+        "a request that was undone hides the answer of one that is made again",
+        "widgets.runs.explored_run:ExploredRun.note_request",
+        "{each: asked for each, asked in self.asked.items() if each < number}",
+        "self.asked",
+        ByTest(
+            "widgets/test_session.py::test_the_answer_is_that_of_the_last_of_several_requests_also_after_the_run_went_back"
+        ),
+    ),
 )

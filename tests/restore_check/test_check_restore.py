@@ -248,11 +248,12 @@ def test_a_union_list_that_grows_is_told() -> None:
     assert all(finding.severity is Severity.TELLS for finding in alone.findings)
 
 
-def test_skewed_key_groups_are_told_and_the_balance_adds_up() -> None:
-    """Key group 5 has 900 B; the others of its file 1 B each, and those of the other file 2 B each."""
-    offsets, at = [], 0
-    for group in range(64):
-        offsets.append(at)
+@pytest.mark.parametrize("step", [1, -1, 27], ids=["in order", "backwards", "mixed"])
+def test_skewed_key_groups_are_told_and_the_balance_adds_up(step: int) -> None:
+    """Key group 5 has 900 B; the others of its file 1 B each, in some order, and those of the other file 2 B each."""
+    offsets, at = [0] * 64, 0
+    for group in (step * number % 64 for number in range(64)):
+        offsets[group] = at
         at += 900 if group == 5 else 1
     first = KeyGroupsStateHandle(KeyGroupRange(0, 63), tuple(offsets), ByteStreamStateHandle("a", bytes(at)))
     second = IncrementalRemoteKeyedStateHandle(

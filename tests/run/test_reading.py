@@ -8,9 +8,10 @@ from random import Random
 import pytest
 
 from kit.core.trace.trace import Trace, keeps_record
+from kit.hosts.lab import Lab, ready_job
 from kit.run import reading
 from kit.run.moments.moment import moments
-from kit.run.reading import Reading
+from kit.run.reading import Reading, reading_of
 from tests.why.jobs import running
 
 
@@ -30,6 +31,22 @@ def test_a_lab_that_goes_back_and_another_way_is_read_on() -> None:
             lab.step(chance.choice(list(lab.enabled())))
         found = found.follow(lab)
         assert told(found) == told(Reading(lab))
+
+
+def test_of_two_answers_to_a_command_a_run_that_goes_back_keeps_the_first() -> None:
+    lab = Lab(ready_job("keyed-sum", rows=60, interval_ms=20), seed=1)
+    lab.run_until(checkpoint=1)
+    for name in ("sums/0", "sums/1"):
+        lab.faults.duplicate(f"duplicate NotifyCheckpointComplete of chk-1 from job to {name}")
+    commands = [record for record in lab.trace if record.kind == "NotifyCheckpointComplete"]
+    lab.run_until(checkpoint=2)
+    twice = [record for record in commands if len(reading_of(lab).answers(record)) == 2]
+    assert len(twice) == 2
+    for command in sorted(twice, key=lambda record: reading_of(lab).answers(record)[1].at_ms, reverse=True):
+        first, second = reading_of(lab).answers(command)
+        lab.goto(lab.past.position_of(list(lab.trace).index(second) + 1) - 1)
+        assert second not in list(lab.trace)
+        assert list(reading_of(lab).answers(command)) == [first]
 
 
 def test_a_moment_in_the_past_is_the_moment_of_that_part() -> None:

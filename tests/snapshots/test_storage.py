@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ import pytest
 import kit
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment
 from kit.core.metadata import NEWEST, CheckpointMetadata, write_metadata
+from kit.core.state.handles import FileStateHandle, OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
+from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.snapshots.checkpoints.storage import MIB, REST, Storage
 from tests.cli.test_commands import ran
 from tests.flink_data import value_cases, values
 from tests.snapshots.written import longs
@@ -127,3 +131,24 @@ def test_a_file_that_two_subtasks_refer_to_counts_once(tmp_path: Path) -> None:
     (folder / "_metadata").write_bytes(write_metadata(CheckpointMetadata(1, (twice,)), NEWEST))
     states = kit.open_checkpoint(folder).storage.states
     assert states["bytes"].sum() == pytest.approx(whole.size, abs=2)
+
+
+def test_lists_that_take_turns_in_a_file_have_each_their_own_bytes_and_large_files_several_requests() -> None:
+    split, union = OperatorStateMode.SPLIT_DISTRIBUTE, OperatorStateMode.UNION
+    states = {}
+    for subtask, (at, size) in enumerate(((10, 70 * MIB), (20, 33 * MIB), (30, 100))):
+        layout = {
+            "one": StateMetaInfo((at, at + 40), split),
+            "two": StateMetaInfo((at + 15, at + 60), union),
+            "three": StateMetaInfo((at + 35,), split),
+        }
+        handle = OperatorStreamStateHandle(layout, FileStateHandle(f"/there/{subtask}", size))
+        states[subtask] = OperatorSubtaskState(managed_operator_state=(handle,))
+    metadata = CheckpointMetadata(1, (OperatorState("ab" * 16, 3, 8, states),))
+    storage = Storage(SimpleNamespace(metadata=metadata, measure=lambda operator: {}))
+    found = storage.states.set_index("state")
+    assert found["entries"].dropna().to_dict() == {"one": 6, "two": 6, "three": 3}
+    ends = 70 * MIB + 33 * MIB + 100 - sum(at + 60 for at in (10, 20, 30))
+    assert found.loc[["one", "two", "three"], "bytes"].tolist() == [3 * (15 + 20), 3 * 20 + ends, 3 * 5]
+    assert found.loc[REST, "bytes"] == 10 + 20 + 30
+    assert storage.requests == {"writes": 3 + 2 + 1 + 1, "reads": 4, "deletes": 4}

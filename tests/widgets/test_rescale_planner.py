@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kit import CheckpointConfig, CollectionSource, CollectSink, StreamEnvironment, count
 from kit.draw import rescale_plan
 from kit.hosts.lab import Lab
 from kit.hosts.lab.jobs.ready_jobs import ready_job
+from kit.snapshots.state_tables import KEYED
 from kit.stream.backend.keys.key_hashing import assign_key_to_parallel_operator, assign_to_key_group
 from widgets import RescalePlanner
 
@@ -74,3 +76,18 @@ def test_a_saved_notebook_keeps_what_it_shows() -> None:
     assert all(
         control.description for control in (planner.parallelism, planner.max_parallelism, planner.before, planner.key)
     )
+
+
+def test_of_several_keyed_operators_the_one_with_most_keys_is_planned_for() -> None:
+    env = StreamEnvironment("several", parallelism=1, checkpoint=CheckpointConfig(interval_ms=None))
+    for name, keys, parallelism in (("few", 2, 1), ("many", 9, 3), ("some", 4, 2)):
+        rows = [{"key": f"{name} {n % keys}"} for n in range(40)]
+        stream = env.from_source(CollectionSource(rows, batch_rows=5), uid=name)
+        counted = stream.key_by("key").aggregate(rows=count()).uid(f"{name} counts").set_parallelism(parallelism)
+        counted.sink_to(CollectSink(name), uid=f"{name} out")
+    lab = Lab(env, seed=1)
+    lab.run_until(lambda lab: sum(table.rows.num_rows for table in lab.state().of(KEYED)) == 2 + 9 + 4)
+    for operator, keys, parallelism in ((None, 9, 3), ("some counts", 4, 2), ("few counts", 2, 1)):
+        planner = RescalePlanner(lab, 5, operator=operator)
+        assert (planner.plan.before, int(planner.plan.counts.sum())) == (parallelism, keys)
+        planner.close()

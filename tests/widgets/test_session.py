@@ -49,6 +49,29 @@ def test_a_session_needs_no_widgets() -> None:
     assert done.stdout.endswith("lab.step()\nlab.trigger_checkpoint()\nlab.run_until(checkpoint=1)\n\n")
 
 
+def test_the_answer_is_that_of_the_last_of_several_requests_also_after_the_run_went_back() -> None:
+    session = Session(Lab(ready_job("keyed-sum", rows=400, interval_ms=10_000), seed=1))
+    session.run_until(ALL_RUNNING)
+    before = lab_of(session).position
+    session.ask("First", "savepoint", "/first")
+    lab_of(session).run_until(lambda lab: session.run.answer.startswith("First: /first/savepoint-"))
+    between, records = lab_of(session).position, len(lab_of(session).trace)
+    session.ask("Second", "savepoint", "/second")
+    assert session.run.answer == "Second: requested, not done yet"
+    lab_of(session).run_until(lambda lab: session.run.answer.startswith("Second: /second/savepoint-"))
+    session.move(records)
+    assert session.run.fork("a fork").answer.startswith("First: /first/savepoint-")
+    session.move(None)
+    for position, label in ((between, "Third"), (before, "Fourth")):
+        lab_of(session).goto(position)
+        session.changed()
+        session.ask(label, "savepoint", f"/{label}")
+        assert session.run.answer == f"{label}: requested, not done yet"
+    fork = session.run.fork("the fork")
+    assert fork.answer == session.run.answer
+    assert [*fork.asked.values()] == ["Fourth"]
+
+
 def test_what_is_done_is_code_that_does_it_again(session: Session, tmp_path: Path) -> None:
     session.step()
     session.run_until(ALL_RUNNING)

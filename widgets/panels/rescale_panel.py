@@ -113,7 +113,7 @@ class RescalePanel:
         wanted, at_once, arguments = self._call()
 
         def ask(lab: Lab) -> None:
-            self._session.run.asked[lab.rescale(wanted, at_once=at_once)] = "Rescale"
+            self._session.run.note_request(lab.rescale(wanted, at_once=at_once), "Rescale")
 
         self._session.do(ask, f"lab.rescale({arguments})")
 

@@ -106,6 +106,10 @@ class ExploredRun:
         lines = [] if self.history is None else self.history.setup_code.splitlines()
         return [line for line in lines if line.startswith(("env = ", "from "))]
 
+    def note_request(self, number: int, label: str) -> None:
+        """Note a request to the job. Requests of this step and of later ones were undone when the run went back."""
+        self.asked = {each: asked for each, asked in self.asked.items() if each < number} | {number: label}
+
     @property
     def answer(self) -> str:
         """The outcome of the last request to the job; "" if there was none."""

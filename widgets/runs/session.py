@@ -252,7 +252,7 @@ class Session:
         def act(lab: Lab) -> None:
             number = getattr(lab, request)(*arguments, **settings)
             if isinstance(number, int):
-                self.run.asked[number] = label
+                self.run.note_request(number, label)
 
         self.do(act, f"lab.{request}({', '.join(as_code)})")
 
