@@ -68,3 +68,25 @@ def test_the_first_checkpoint_that_completed_after_the_first_abort_counts(lab: L
     assert checks.later_completed(lab) == checks.Verdict(True, said)
     assert not checks.later_completed(position_after(lab, "CheckpointAborted", 2)).done
     assert checks.later_completed(position_after(lab, "CheckpointAborted", 4)) == checks.Verdict(True, said)
+
+
+def test_of_several_blocked_channels_any_may_have_the_buffers_that_wait() -> None:
+    lab = lab_of(3, rows=200, parallelism=3, interval_ms=None)
+    lab.run_until(record="AllTasksRunning")
+    found = set()
+    for number in range(1, 5):
+        begun(lab, number)
+        while lab.moment().checkpoints[number].status == "pending":
+            lab.step()
+            blocked = [each for each in lab.moment().channels.values() if each.blocked]
+            waiting = [sum(item.kind == "buffer" for item in each.arrived) for each in blocked]
+            place = next((place for place, many in enumerate(waiting) if many > 1), None)
+            verdict = checks.records_wait_behind_a_barrier(lab)
+            assert verdict.done == (place is not None)
+            if place is not None:
+                words = (
+                    f"{waiting[place]} buffers of {blocked[place].sender} wait in front of {blocked[place].receiver}."
+                )
+                assert verdict.says == words
+                found.add(place)
+    assert found > {0}, "another than the first has buffers"
