@@ -190,6 +190,27 @@ def test_every_problem_is_listed_and_the_first_three_of_a_checkpoint_are_told(tm
     assert ran("show", tmp_path / "job" / "chk-2")[2].count("\n") == 1
 
 
+def test_show_tells_the_first_three_of_many_problems(tmp_path: Path) -> None:
+    version = value_cases()[-1][0]
+    folder = shutil.copytree(values(version) / "rocksdb-full", tmp_path / "chk-7")
+    files = sorted(each for each in folder.iterdir() if each.name != "_metadata" and each.suffix != ".json")
+    for file in files[:5]:
+        file.unlink()
+    problems = [each for each in kit.open_checkpoint(folder).files["problem"] if each]
+    assert len(problems) > 3
+    code, _, error = ran("show", folder)
+    assert (code, error.splitlines()) == (1, [f"kit: {each}" for each in problems[:3]])
+
+
+def test_show_explains_that_names_are_missing_until_one_uid_is_given() -> None:
+    (unnamed,) = [values(version) / case for version, case in value_cases() if case == "rocksdb-full"][:1]
+    assert not kit.open_checkpoint(unnamed).operators["name"].any(), "Flink stored no names then"
+    told = "You can name an operator by its uid"
+    assert told in ran("show", unnamed)[1]
+    code, out, _ = ran("show", unnamed, "--uids", "rich")
+    assert (code, told in out, "rich" in out) == (0, False, True)
+
+
 def test_several_key_groups_and_uids_are_taken_together(tmp_path: Path) -> None:
     folder = longs(tmp_path, np.arange(50), 8)
     groups = sorted(set(kit.open_checkpoint(folder).state("sums", "total")["key_group"].to_pylist()))
