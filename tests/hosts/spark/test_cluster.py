@@ -23,7 +23,9 @@ from tests.house.files import ROOT
 pytestmark = pytest.mark.spark
 
 ALWAYS = ("all_executors_killed", "executor_frozen", "master_restarted")
-"""The others are in the soak: what they show is shown on this machine's session too, or by one of these."""
+"""What one cluster goes through before the others: seven JVMs are started for it, so it is in the longer run. The same
+deaths on this machine's session are in `make test`.
+"""
 SAID = {
     "worker_killed": "its process died",
     "executor_killed": "its process died",
@@ -76,6 +78,7 @@ def check(told: dict[str, object]) -> None:
         assert (lost, told["epochs"]) == ([], 1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("fault", ALWAYS)
 def test_a_job_outlives(always: dict[str, dict[str, object]], fault: str) -> None:
     check(always[fault])

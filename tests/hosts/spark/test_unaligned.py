@@ -71,8 +71,14 @@ def test_a_worker_killed_under_backpressure(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("no_thread_left")
-@pytest.mark.parametrize("parallelism", [1, 3])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "parallelism"),
+    [
+        pytest.param(mode, parallelism, marks=[pytest.mark.soak] if (number + parallelism // 2) % 2 else [])
+        for number, mode in enumerate(MODES)
+        for parallelism in (1, 3)
+    ],
+)
 def test_cut_off_then_rescaled_from_a_retained_checkpoint(tmp_path: Path, mode: str, parallelism: int) -> None:
     checkpoints = tmp_path / "checkpoints"
     with SparkJob(back_pressured(tmp_path, mode), launch=ThreadGang) as job:

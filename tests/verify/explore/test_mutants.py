@@ -35,6 +35,16 @@ def test_there_are_ten_of_them() -> None:
     assert len(EXPLORED) >= 10
 
 
-@pytest.mark.parametrize("finder", sorted({mutant.found_by for mutant in EXPLORED.values()}, key=repr), ids=repr)
+LARGE = (ByExplore(job="collects", checkpoints=1, fault="kill"), ByExplore(job="overtakes", checkpoints=1, fault=""))
+"""What is explored with another fault, or with other properties, in `make test` too."""
+
+
+@pytest.mark.parametrize(
+    "finder",
+    [
+        pytest.param(finder, id=repr(finder), marks=[pytest.mark.soak] if finder in LARGE else [])
+        for finder in sorted({mutant.found_by for mutant in EXPLORED.values()}, key=repr)
+    ],
+)
 def test_nothing_is_found_in_the_kit_as_it_is(finder: ByExplore) -> None:
     assert look(finder.job, finder.checkpoints, finder.fault).holds
