@@ -203,7 +203,7 @@ def test_show_tells_the_first_three_of_many_problems(tmp_path: Path) -> None:
 
 
 def test_show_explains_that_names_are_missing_until_one_uid_is_given() -> None:
-    (unnamed,) = [values(version) / case for version, case in value_cases() if case == "rocksdb-full"][:1]
+    unnamed = next(values(version) / case for version, case in value_cases() if case == "rocksdb-full")
     assert not kit.open_checkpoint(unnamed).operators["name"].any(), "Flink stored no names then"
     told = "You can name an operator by its uid"
     assert told in ran("show", unnamed)[1]

@@ -163,9 +163,7 @@ OPERATOR_STATES: Mapping[str, str] = {
 
 _EXPIRES = "write StateTtlConfig('1h') and pass it to a descriptor: ValueStateDescriptor('seen', pa.bool_(), ttl=...)"
 TTL: Mapping[str, str] = dict.fromkeys(("new_builder", "newBuilder", "Builder", "builder"), _EXPIRES)
-DESCRIPTOR: Mapping[str, str] = {
-    **dict.fromkeys(("enable_time_to_live", "enableTimeToLive", "ttl_config"), _EXPIRES),
-}
+DESCRIPTOR: Mapping[str, str] = dict.fromkeys(("enable_time_to_live", "enableTimeToLive", "ttl_config"), _EXPIRES)
 CONNECTED: Mapping[str, str] = {
     **dict.fromkeys(
         ("map", "flat_map", "key_by", "select", "filter", "apply", "union"),

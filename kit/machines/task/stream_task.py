@@ -444,7 +444,7 @@ class StreamTask(Machine):
         """Let the task stop with a savepoint if `barrier` is that of a stop. Return True if so.
 
         The task may know already that this savepoint was aborted. It must then not wait for it: no other message about
-        it will come. Flink's task waits, for ever once its data has ended.
+        it will come. Flink's task waits, indefinitely once its data has ended.
         """
         stops = barrier.options.snapshot_type.is_synchronous and self.checkpoints.will_start(barrier.checkpoint_id)
         if stops:

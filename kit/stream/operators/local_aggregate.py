@@ -10,8 +10,8 @@ the end of the input, after a number of rows, and after a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,23 +29,30 @@ SENT_AFTER_MS = 100
 """The time, in ms, for which partial totals are kept if something waits for the new totals."""
 
 
+class LocalSpec(Protocol):
+    """What both specs of a first phase have."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def input_schema(self) -> pa.Schema: ...
+    @property
+    def keys(self) -> tuple[str, ...]: ...
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]: ...
+
+
 class PartialTotals:
     """The totals of rows that were not sent on yet, by key or by key and window."""
 
-    def __init__(
-        self,
-        schema: pa.Schema,
-        keys: Sequence[str],
-        totals: AggregateSet,
-        key_type: pa.DataType,
-        window_type: pa.DataType | None = None,
-    ) -> None:
-        self._keys = tuple(keys)
-        self._key_types = [schema.field(key).type for key in keys]
-        self._totals = totals
+    def __init__(self, spec: LocalSpec, window_type: pa.DataType | None = None) -> None:
+        self._keys = spec.keys
+        self._key_types = [spec.input_schema.field(key).type for key in spec.keys]
+        self._totals = AggregateSet(spec.aggregates, spec.input_schema, spec.name)
         # State of its own, without key groups: no snapshot takes it.
+        key_type = key_type_of(spec.input_schema, spec.keys, spec.name)
         backend = HeapKeyedStateBackend(key_type, KeyGroupRange(0, 0), max_parallelism=1)
-        self._table = backend.table(totals.descriptor("partial-totals"), window_type)
+        self._table = backend.table(self._totals.descriptor("partial-totals"), window_type)
 
     def __len__(self) -> int:
         return len(self._table)
@@ -90,52 +97,59 @@ class LocalAggregate(ResolvedSpec):
         return LocalAggregateOperator(self)
 
 
-class LocalAggregateOperator(Operator):
+class LocalOperator(Operator):
+    """The common base of both operators of a first phase: they send what must not come later."""
+
+    def send(self) -> None:
+        """Send the partial totals."""
+        raise NotImplementedError
+
+    def process_watermark_status(self, *, idle: bool) -> None:
+        """Send what an idle input must not hold back, then the change."""
+        self.send()
+        self.context.output.emit_watermark_status(idle=idle)
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        """Send what the snapshot must cover."""
+        self.send()
+
+    def finish(self) -> None:
+        """Send the rest."""
+        self.send()
+
+
+class LocalAggregateOperator(LocalOperator):
     """The operator that keeps partial totals, and sends them before anything that must come after them."""
 
     def __init__(self, spec: LocalAggregate) -> None:
         self._spec = spec
-        totals = AggregateSet(spec.aggregates, spec.input_schema, spec.name)
-        key_type = key_type_of(spec.input_schema, spec.keys, spec.name)
-        self._partials = PartialTotals(spec.input_schema, spec.keys, totals, key_type)
+        self._partials = PartialTotals(spec)
         self._due_ms: int | None = None
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Fold the rows in; send the partial totals if there are many."""
         self._partials.add(batch)
         if len(self._partials) >= MOST_PARTIALS:
-            self._send()
+            self.send()
         elif self._due_ms is None and self._spec.sent_after_ms is not None:
             self._due_ms = self.context.processing_time_ms + self._spec.sent_after_ms
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Send what came before the watermark, then the watermark."""
-        self._send()
+        self.send()
         self.context.output.emit_watermark(timestamp_ms)
-
-    def process_watermark_status(self, *, idle: bool) -> None:
-        """Send what came before the change, then the change."""
-        self._send()
-        self.context.output.emit_watermark_status(idle=idle)
 
     def on_processing_time(self, now_ms: int) -> None:
         """Send partial totals that were kept long enough."""
         if self._due_ms is not None and self._due_ms <= now_ms:
-            self._send()
+            self.send()
 
     def next_processing_time_ms(self) -> int | None:
         """Return when the partial totals are sent at the latest."""
         return self._due_ms
 
-    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """Send what the snapshot must cover."""
-        self._send()
-
-    def finish(self) -> None:
-        """Send the rest."""
-        self._send()
-
-    def _send(self) -> None:
+    def send(self) -> None:
+        """Send the partial totals."""
         self._due_ms = None
         if len(self._partials):
             keys, _, partials = self._partials.take()

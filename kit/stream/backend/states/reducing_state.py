@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.state.errors import StateDescriptorError, StateError, StateOverflowError, StateTypeError
@@ -119,15 +120,12 @@ class ReducingTable(StateTable):
             if few is not None:
                 column.reduce_few(word, slots.tolist(), few, fresh)
                 return
-        valid = None if validity is None else np.asarray(validity, np.bool_)
         if values is not None:
             if len(values) != len(slots):
                 raise StateError(f"State {self.name!r}: {len(slots)} slots and {len(values)} values")
-            if isinstance(values, pa.Array) and values.null_count:
-                not_null = values.is_valid().to_numpy(zero_copy_only=False)
-                valid = not_null if valid is None else valid & not_null
         elif word != "count":
             raise StateError(f"State {self.name!r}: no values to {word}")
+        valid = _valid(values, validity)
         if not isinstance(column, NumberColumn):
             self._fold(column, word, slots, values, valid, fresh)
             return
@@ -171,13 +169,21 @@ class ReducingTable(StateTable):
 
 def _with_values(slots: Slots, values: Values, validity: Values) -> tuple[Slots, Values, Values]:
     """Return the rows that have a value: a key that has met only nulls has no entry, which would be null itself."""
+    if values is None or len(values) != len(slots):  # an error, which `_reduce_numbers` reports
+        return slots, values, validity
+    valid = _valid(values, validity)
+    if valid is None:
+        return slots, values, None
+    return slots[valid], values.filter(pa.array(valid)) if isinstance(values, pa.Array) else values[valid], None
+
+
+def _valid(values: Values, validity: Values) -> npt.NDArray[np.bool_] | None:
+    """Return which rows are valid and not null; None if all are."""
     valid = None if validity is None else np.asarray(validity, np.bool_)
-    if isinstance(values, pa.Array) and values.null_count and len(values) == len(slots):
+    if isinstance(values, pa.Array) and values.null_count:
         not_null = values.is_valid().to_numpy(zero_copy_only=False)
         valid = not_null if valid is None else valid & not_null
-    if valid is None or values is None or len(values) != len(slots):
-        return slots, values, validity
-    return slots[valid], values.filter(pa.array(valid)) if isinstance(values, pa.Array) else values[valid], None
+    return valid
 
 
 def _word(reduce: Any, field: str) -> str:

@@ -407,7 +407,10 @@ class StateTable:
 
     def begin(self, run: KeyRun) -> Within:
         """Read the entries of all keys of a run; they are used there, and written back when it ends."""
-        entries = self.get(self.slots(run.keys, create=False)).to_pylist()
+        return self._begin(run, self.slots(run.keys, create=False))
+
+    def _begin(self, run: KeyRun, slots: Slots) -> Within:
+        entries = self.get(slots).to_pylist()
         run.postponed.append(self)
         self.run = Within(run, [], entries, bytearray(len(entries)))
         return self.run

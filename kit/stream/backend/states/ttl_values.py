@@ -135,8 +135,10 @@ class TtlEntryTable(TtlTable):
     def begin(self, run: KeyRun) -> Within:
         """Check other entries, then read the entries of all keys of a run, and their times."""
         self.check_others(len(run.keys))
-        within = super().begin(run)
-        slots = self.slots(run.keys, create=False)
+        return super().begin(run)
+
+    def _begin(self, run: KeyRun, slots: Slots) -> Within:
+        within = super()._begin(run, slots)
         times = np.full(len(slots), _UNUSED)
         times[slots >= 0] = self.accesses.values[slots[slots >= 0]]
         within.accesses = times.tolist()

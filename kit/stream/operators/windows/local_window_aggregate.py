@@ -17,9 +17,8 @@ import pyarrow as pa
 from kit.core.event_time import MAX_WATERMARK_MS
 from kit.stream.backend.picking import rows_at
 from kit.stream.operators.aggregates import Aggregate, AggregateSet, as_tuple
-from kit.stream.operators.base import Operator
 from kit.stream.operators.event_time import TimeColumn
-from kit.stream.operators.local_aggregate import MOST_PARTIALS, PartialTotals
+from kit.stream.operators.local_aggregate import MOST_PARTIALS, LocalOperator, PartialTotals
 from kit.stream.operators.spec import ResolvedSpec, key_type_of
 from kit.stream.operators.watermarks import check_time_column, event_times_ms
 from kit.stream.operators.windows.window_assigners import Times, WindowAssigner
@@ -75,13 +74,12 @@ class LocalWindowAggregate(ResolvedSpec):
         return LocalWindowAggregateOperator(self)
 
 
-class LocalWindowAggregateOperator(Operator):
+class LocalWindowAggregateOperator(LocalOperator):
     """The operator that keeps partial totals of windows, and sends them before a watermark that fires one of these."""
 
     def __init__(self, spec: LocalWindowAggregate) -> None:
         self._spec = spec
-        self._totals = AggregateSet(spec.aggregates, spec.input_schema, spec.name)
-        self._partials = self._new_partials()
+        self._partials = PartialTotals(spec, pa.int64())
         self._first_end_ms = MAX_WATERMARK_MS
         """The end of the window that fires first."""
 
@@ -99,33 +97,16 @@ class LocalWindowAggregateOperator(Operator):
         self._first_end_ms = min(self._first_end_ms, int(spec.assigner.ends(windows).min()))
         self._partials.add(batch if rows is None else rows_at(batch, rows), windows)
         if len(self._partials) >= MOST_PARTIALS:
-            self._send()
+            self.send()
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Send the partial totals if the watermark makes a window fire, then the watermark."""
         if self._first_end_ms - 1 <= timestamp_ms:
-            self._send()
+            self.send()
         self.context.output.emit_watermark(timestamp_ms)
 
-    def process_watermark_status(self, *, idle: bool) -> None:
-        """Send what an idle input must not hold back from windows, then the change."""
-        self._send()
-        self.context.output.emit_watermark_status(idle=idle)
-
-    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """Send what the snapshot must cover."""
-        self._send()
-
-    def finish(self) -> None:
-        """Send the rest."""
-        self._send()
-
-    def _new_partials(self) -> PartialTotals:
-        spec = self._spec
-        key_type = key_type_of(spec.input_schema, spec.keys, spec.name)
-        return PartialTotals(spec.input_schema, spec.keys, self._totals, key_type, pa.int64())
-
-    def _send(self) -> None:
+    def send(self) -> None:
+        """Send the partial totals."""
         self._first_end_ms = MAX_WATERMARK_MS
         if len(self._partials):
             keys, windows, partials = self._partials.take()
@@ -133,7 +114,7 @@ class LocalWindowAggregateOperator(Operator):
 
     def _send_alone(self, batch: pa.RecordBatch, times: Times) -> None:
         """Send each row as totals of itself, with its time instead of a window."""
-        alone = self._new_partials()
+        alone = PartialTotals(self._spec, pa.int64())
         alone.add(batch, np.arange(batch.num_rows))
         keys, _, partials = alone.take()
         self._emit(keys, pa.nulls(len(times), pa.int64()), pa.array(times), partials)
