@@ -228,6 +228,21 @@ def test_a_watermark_sends_the_windows_that_it_fires_and_no_others() -> None:
     assert [row["count"] for row in local.watermark(19)] == [1]
 
 
+def test_rows_at_the_watermark_are_behind_it_too() -> None:
+    where = (SCHEMA, ("k",), TumblingEventTimeWindows(10), "at")
+    local = Harness(LocalWindowAggregate(*where, (count(),)))
+    two = Harness(WindowAggregate(*where, (count(),), two_phase=True))
+    local.process([{"k": "a", "at": 8}])
+    local.watermark(9)
+    local.process([{"k": "a", "at": 9}, {"k": "b", "at": 9}, {"k": "a", "at": 10}])
+    local.watermark(19)
+    assert [(row["k"], row["window_start"], row["count"]) for row in passed(local, 0, two)] == [
+        ("a", 0, 1),
+        ("a", 10, 1),
+    ]
+    assert two.late_rows["LateRowsDropped"] == 2
+
+
 def test_many_keys_are_sent_without_a_barrier() -> None:
     for spec in (
         LocalAggregate(SCHEMA, "n", (count(),), None),
