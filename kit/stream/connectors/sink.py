@@ -5,7 +5,7 @@ run, subtask and checkpoint. Rows beyond what a subtask holds in memory are writ
 (`kit.stream.connectors.part_writer`). At a barrier the operator stages every part that no complete checkpoint covers
 yet, so a checkpoint refers only to files that it staged itself:
 
-- If the checkpoint completes, its parts are published, and other staged copies of them are dropped.
+- If the checkpoint completes, its parts are published, and then other staged copies of them are dropped.
 - If it is aborted, what it staged is dropped. The operator or its pending file still has the rows, and stages them with
   the next checkpoint. Once no checkpoint is pending, all parts in memory become one.
 - If the subtask fails, the parts that the restored checkpoint refers to are published (again) after the restore, and
@@ -253,6 +253,8 @@ class SinkOperator(Operator):
         """The staged output of each pending checkpoint."""
         self._publishing: dict[int, list[Effect]] = {}
         """The published output of each complete checkpoint, until the host has confirmed it."""
+        self._superseded: list[Effect] = []
+        """What checkpoints staged before the one that is being published, of rows that it publishes."""
         self._published: set[str] = set()
         """Parts confirmed while later checkpoints, which had staged them too, were pending."""
         self._since = 0
@@ -376,10 +378,10 @@ class SinkOperator(Operator):
         return Effect(context.operator_id, staged, self._final_path(part), file.table, file.path)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Publish what the checkpoint staged, and drop what older ones staged of the same rows."""
+        """Publish what the checkpoint staged; what older ones staged of the same rows is dropped after that."""
         effects = self._in_flight.pop(checkpoint_id, [])
         for older in sorted(number for number in self._in_flight if number < checkpoint_id):
-            self.context.drop(self._in_flight.pop(older))
+            self._superseded += self._in_flight.pop(older)
         self._published &= {effect.final for staged in self._in_flight.values() for effect in staged}
         self._covered += [part.file.path for part in self._parts if part.checkpoint_id <= checkpoint_id]
         self._parts = [part for part in self._parts if part.checkpoint_id > checkpoint_id]
@@ -387,7 +389,16 @@ class SinkOperator(Operator):
             published = [Effect(effect.operator_id, effect.staged, effect.final) for effect in effects]
             self._publishing[checkpoint_id] = published
             self.context.commit(checkpoint_id, published)
+        self._drop_superseded()
         self._drop_covered()
+
+    def _drop_superseded(self) -> None:
+        """Drop other staged copies of rows that are published: until then, a savepoint may need them to be restored."""
+        unpublished = {effect.final for effects in self._publishing.values() for effect in effects}
+        useless = [effect for effect in self._superseded if effect.final not in unpublished]
+        self._superseded = [effect for effect in self._superseded if effect.final in unpublished]
+        if useless:
+            self.context.drop(useless)
 
     def _drop_covered(self) -> None:
         """Drop pending files of covered parts, unless a checkpoint under way stages them as well."""
@@ -409,6 +420,7 @@ class SinkOperator(Operator):
         published = self._publishing.pop(checkpoint_id, [])
         if self._in_flight:
             self._published |= {effect.final for effect in published}
+        self._drop_superseded()
 
     def close(self) -> None:
         """Drop staged copies of rows that are published: the subtask ends, and will not learn how checkpoints end.

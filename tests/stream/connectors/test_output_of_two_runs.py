@@ -297,6 +297,24 @@ def test_a_job_that_goes_back_to_an_earlier_savepoint_collects_no_row_twice(seed
     assert once(third.output("out"))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_savepoint_can_be_restored_at_every_later_moment_of_its_job(seed: int) -> None:
+    """Its rows are staged, or published by a later checkpoint, and at no moment neither."""
+    env = numbers(CollectSink("out"))
+    first = Lab(env, seed=seed)
+    first.run_until(checkpoint=1)
+    savepoint = first.savepoint(wait=True)
+    moments = 0
+    while not first.ended:
+        first.step()
+        second = Lab(env, seed=seed, restore_path=savepoint, after=first)
+        second.run()
+        assert once(second.output("out")), f"after step {first.position}"
+        moments += 1
+    assert moments > 20
+    assert once(first.output("out"))
+
+
 def test_a_running_job_and_another_from_its_savepoint_collect_apart(tmp_path: Path) -> None:
     with SparkJob(numbers(CollectSink("out"), rows_per_second=40), launch=ThreadGang) as first:
         first.start().wait_until_running(timeout_s=60)
