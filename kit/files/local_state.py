@@ -31,9 +31,15 @@ from pyarrow import fs
 from kit.core.protocol.commands import LocalCopies
 from kit.core.protocol.properties import Durability
 from kit.core.state.errors import StorageError
-from kit.core.state.handles import FileStateHandle, StreamStateHandle
+from kit.core.state.handles import (
+    FileStateHandle,
+    IncrementalRemoteKeyedStateHandle,
+    KeyGroupRange,
+    StreamStateHandle,
+)
 from kit.core.state.operator_state import OperatorSubtaskState
 from kit.core.state.subtask_state_kind import SubtaskStateKind
+from kit.files.run_files import read_runs
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.machines.restore.prioritized import PrioritizedOperatorSubtaskState
 from kit.stream.backend.files.partial_file import PartialFile, read_wanted
@@ -127,27 +133,36 @@ class LocalState:
 
 
 def _moved(handles: Any, there: dict[str, str]) -> Iterator[Any]:
-    """Yield the handles whose files have a copy, as handles of the copies."""
+    """Yield the handles whose files have a copy, as handles of the copies. Runs have none."""
     for handle in handles:
+        if isinstance(handle, IncrementalRemoteKeyedStateHandle):
+            continue
         path = there.get((handle.delegate.path or "").rpartition("/")[2])
         if path is not None:
             yield replace(handle, delegate=FileStateHandle(path, handle.delegate.state_size))
 
 
 class StateReader:
-    """A reader of the state that a task restores: an intact copy if there is one, else the checkpoint's own file."""
+    """A reader of the state that a task restores: an intact copy if there is one, else the checkpoint's own file.
 
-    def __init__(self, storage: CheckpointStorage, local: LocalState | None, checkpoint_id: int) -> None:
+    Of incremental state, it reads only `key_groups`. There are no copies of that.
+    """
+
+    def __init__(
+        self, storage: CheckpointStorage, local: LocalState | None, checkpoint_id: int, key_groups: KeyGroupRange
+    ) -> None:
         self._storage = storage
         self._local = local
         self._checkpoint_id = checkpoint_id
+        self._key_groups = key_groups
         self.from_local = 0
         """The number of files read so far that were copies."""
 
     def read(self, state: OperatorSubtaskState) -> Iterator[tuple[SubtaskStateKind, Any, Any]]:
         """Yield kind, handle as assigned by the JobMaster, and bytes of an operator's state, managed and raw.
 
-        Raises StorageError if the checkpoint's own files cannot be read either.
+        Raises StateRestoreError for incremental state of another backend, and StorageError if the checkpoint's own
+        files cannot be read either.
         """
         choice = None if self._local is None else self._local.alternatives(state, self._checkpoint_id)
         for kind in KINDS:
@@ -164,8 +179,12 @@ class StateReader:
         return self._read(read, truth, truth)
 
     def _read(self, read: Callable[[Any], Any], truth: Any, handles: Any) -> list[tuple[Any, Any]]:
-        found, copies = [], 0
+        found: list[tuple[Any, Any]] = []
+        copies = 0
         for true, handle in zip(truth, handles, strict=True):
+            if isinstance(handle, IncrementalRemoteKeyedStateHandle):
+                found.append((true, read_runs(handle, self._storage, self._key_groups)))
+                continue
             copy = None if self._local is None else self._local.read(handle.delegate)
             found.append((true, read(handle) if copy is None else copy))
             copies += copy is not None

@@ -15,9 +15,16 @@ from typing import NamedTuple, TypeVar
 
 from kit.core.metadata import read_metadata
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
-from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle, StateObject
+from kit.core.state.handles import (
+    IncrementalRemoteKeyedStateHandle,
+    KeyGroupRange,
+    KeyGroupsStateHandle,
+    OperatorStreamStateHandle,
+    StateObject,
+)
 from kit.core.state.operator_state import OperatorState
 from kit.core.state.type_changes import TypeChange
+from kit.files.run_files import runs_of
 from kit.files.storage import StateFiles
 from kit.stream.backend.files.framing import FramedFile, file_name, header_bytes
 from kit.stream.backend.files.partial_file import HEADER_READ_BYTES, PartialFile
@@ -97,10 +104,20 @@ def _with_headers(
 ) -> Iterator[tuple[Handle, File]]:
     """Yield each handle of a class with its file, unless that is unreadable or has no state."""
     for handle in handles:
-        if isinstance(handle, of):
+        if isinstance(handle, IncrementalRemoteKeyedStateHandle) and of is KeyGroupsStateHandle:
+            yield from _with_headers(_runs_of(handle, storage), of, storage, kind)
+        elif isinstance(handle, of):
             file = _with_header(handle, storage, kind)
             if file is not None:
                 yield handle, file
+
+
+def _runs_of(handle: IncrementalRemoteKeyedStateHandle, storage: StateFiles) -> list[KeyGroupsStateHandle]:
+    """Return the runs of incremental state; none if they are unreadable, or another backend's."""
+    try:
+        return [key_groups for _, key_groups in runs_of(handle, storage)]
+    except (OSError, ValueError, StateRestoreError):
+        return []
 
 
 def _with_header(

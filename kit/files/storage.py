@@ -57,9 +57,13 @@ _SAVEPOINT_ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLocation:
-    """The directory of one checkpoint or savepoint, a path or URI without a slash at its end."""
+    """The directory of one checkpoint or savepoint, a path or URI without a slash at its end.
+
+    It is `shared` if it is not that of one checkpoint, but has files that several refer to.
+    """
 
     directory: str
+    shared: bool = False
 
     @property
     def metadata_path(self) -> str:
@@ -338,6 +342,11 @@ class CheckpointStorage(StateFiles):
         for directory in (self.job_directory, self.shared_directory, self.task_owned_directory):
             self._make(directory)
 
+    @property
+    def shared_location(self) -> CheckpointLocation:
+        """The location of files that several checkpoints refer to."""
+        return CheckpointLocation(self.shared_directory, shared=True)
+
     def location_for_checkpoint(self, checkpoint_id: int) -> CheckpointLocation:
         """Return the location of a checkpoint, without creating it."""
         if checkpoint_id < 0:
@@ -561,8 +570,8 @@ class CheckpointStateOutputStream:
 
 
 def _file_handle(location: CheckpointLocation, name: str, size: int, path: str) -> StreamStateHandle:
-    """Return the handle of a state file: relative to `_metadata`, unless its path has entropy."""
-    if path == f"{location.directory}/{name}":
+    """Return the handle of a state file: relative to `_metadata`, unless it is shared or its path has entropy."""
+    if not location.shared and path == f"{location.directory}/{name}":
         return RelativeFileStateHandle(name, size, path)
     return FileStateHandle(path, size)
 

@@ -15,11 +15,13 @@ from typing import Any, ClassVar
 from kit.core.protocol import commands, events
 from kit.core.protocol.duties import Command
 from kit.core.protocol.outages import may_pass
-from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
+from kit.core.protocol.snapshots import RestoredPart, SharedRuns, SnapshotPart
 from kit.core.protocol.words import ProtocolMessage
-from kit.core.state.errors import StateError, StateLostError, StateRestoreError
+from kit.core.state.errors import StateError, StateLostError
 from kit.core.state.handles import (
     ByteStreamStateHandle,
+    HandleAndLocalPath,
+    IncrementalRemoteKeyedStateHandle,
     KeyGroupsStateHandle,
     OperatorStreamStateHandle,
     StreamStateHandle,
@@ -29,6 +31,7 @@ from kit.core.state.subtask_state_kind import CHANNEL_KINDS, KEYED_KINDS, Subtas
 from kit.files.answers import carry_out
 from kit.files.local_state import LocalState, StateReader
 from kit.files.output import Output
+from kit.files.run_files import not_ours
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source import Source, SplitReader
@@ -117,14 +120,12 @@ class TaskFiles:
     def _read_state(self, command: commands.ReadState) -> ProtocolMessage:
         parts: list[RestoredPart] = []
         streams: dict[StreamStateHandle, Any] = {}
-        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id)
+        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id, command.key_group_range)
         try:
             for operator_id, state in command.restore.state.subtask_states.items():
                 for foreign in (*state.managed_keyed_state, *state.raw_keyed_state):
-                    if not isinstance(foreign, KeyGroupsStateHandle):
-                        raise StateRestoreError(
-                            f"{foreign!r} was not written by the heap backend and cannot be read by it"
-                        )
+                    if not isinstance(foreign, KeyGroupsStateHandle | IncrementalRemoteKeyedStateHandle):
+                        raise not_ours(foreign)
                 parts += [RestoredPart(operator_id, *found) for found in reader.read(state)]
                 parts += self._channel_state(operator_id, state, streams)
         except (OSError, ValueError, StateError) as error:
@@ -186,6 +187,8 @@ class TaskFiles:
         self._output.drop(command.effects)
 
     def _write_part(self, command: commands.WriteSnapshot, part: SnapshotPart) -> Any:
+        if part.runs is not None:
+            return self._write_runs(command, part, part.runs)
         location, checkpoint_id = CheckpointLocation(command.location), command.checkpoint_id
         local = self._local if location == self._storage.location_for_checkpoint(checkpoint_id) else None
         if part.write is not None and local is None and self._storage.takes_pieces(location):
@@ -193,6 +196,7 @@ class TaskFiles:
                 where = part.write(out.write)
                 stream = out.close_and_get_handle()
         else:
+            assert part.encode is not None
             data, where = part.encode()
             stream = self._storage.to_handle(data, location, part.file_name)
             if local is not None and not isinstance(stream, ByteStreamStateHandle):
@@ -201,6 +205,40 @@ class TaskFiles:
             assert part.key_group_range is not None
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
         return OperatorStreamStateHandle(where, stream)
+
+    def _write_runs(
+        self, command: commands.WriteSnapshot, part: SnapshotPart, runs: SharedRuns
+    ) -> IncrementalRemoteKeyedStateHandle:
+        """Write the run of an incremental part, if it has one, where later checkpoints may refer to it.
+
+        There are no copies of runs for local recovery. Flink: `RocksDBStateUploader`.
+        """
+        own: tuple[HandleAndLocalPath, ...] = ()
+        if part.encode is not None:
+            shared = self._storage.shared_location
+            if part.write is not None and self._storage.takes_pieces(shared):
+                with self._storage.create_stream(shared, part.file_name) as out:
+                    part.write(out.write)
+                    stream = out.close_and_get_handle()
+            else:
+                stream = self._storage.to_handle(part.encode()[0], shared, part.file_name)
+            own = (HandleAndLocalPath(part.file_name, stream),)
+        try:
+            manifest = self._storage.to_handle(runs.manifest, CheckpointLocation(command.location), runs.manifest_name)
+        except Exception:
+            self._storage.discard(path for each in own for path in each.files())
+            raise
+        assert part.key_group_range is not None
+        return IncrementalRemoteKeyedStateHandle(
+            runs.backend_identifier,
+            part.key_group_range,
+            command.checkpoint_id,
+            (*runs.reused, *own),
+            (),
+            manifest,
+            sum(each.state_size for each in own) + manifest.state_size,
+            part.file_name,
+        )
 
     def _write_channel_state(self, command: commands.WriteChannelStateFile) -> ProtocolMessage:
         data, offsets = command.encode()

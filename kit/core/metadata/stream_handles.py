@@ -15,6 +15,7 @@ from kit.core.state.handles import (
     FileStateHandle,
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
+    PlaceholderStreamStateHandle,
     RelativeFileStateHandle,
     SegmentFileStateHandle,
     StateScope,
@@ -28,6 +29,8 @@ KEY_GROUPS = 3
 RELATIVE_FILE = 6
 SEGMENT_FILE = 15
 EMPTY_SEGMENT_FILE = 16
+PLACEHOLDER = 127
+"""The kit's own, between a task and the coordinator only: the coordinator writes no placeholder into `_metadata`."""
 
 
 def read_stream(source: DataInput, what: str) -> StreamStateHandle:
@@ -43,6 +46,8 @@ def read_optional_stream(source: DataInput, what: str) -> StreamStateHandle | No
     tag = source.int8(f"the tag of {what}")
     if tag == NULL:
         return None
+    if tag == PLACEHOLDER and source.version.internal:
+        return _read_placeholder(source)
     reader = READERS.get(tag)
     if reader is None:
         raise unknown_tag(source, tag, f"a stream handle for {what}", READERS)
@@ -53,6 +58,9 @@ def write_stream(out: DataOutput, handle: StreamStateHandle | None) -> None:
     """Write one stream handle, or the tag for none."""
     if handle is None:
         out.int8(NULL)
+        return
+    if isinstance(handle, PlaceholderStreamStateHandle) and out.version.internal:
+        _write_placeholder(out, handle)
         return
     writer = WRITERS.get(type(handle))
     if writer is None:
@@ -114,6 +122,20 @@ def _write_relative_file(out: DataOutput, handle: RelativeFileStateHandle) -> No
     out.int64(handle.size)
     if out.version.internal:
         out.utf(handle.path)
+
+
+# --- registered files -------------------------------------------------------------------------------------------------
+
+
+def _read_placeholder(source: DataInput) -> PlaceholderStreamStateHandle:
+    size = source.int64("the size of a registered file")
+    return PlaceholderStreamStateHandle(source.utf("the key of a registered file"), size)
+
+
+def _write_placeholder(out: DataOutput, handle: PlaceholderStreamStateHandle) -> None:
+    out.int8(PLACEHOLDER)
+    out.int64(handle.size)
+    out.utf(handle.registered_id)
 
 
 # --- segments of files ------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from kit.core.protocol.reasons import PossibleInconsistentStateError, error_text
 from kit.core.protocol.snapshots import Effect, SnapshotPart
 from kit.core.protocol.tasks import TaskRestore
 from kit.core.protocol.words import ProtocolMessage
+from kit.core.state.handles import KeyGroupRange
 
 # --- from both ------------------------------------------------------------------------------------------------------
 
@@ -497,9 +498,10 @@ class GrantCredit(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadState(Command):
-    """Read all state that the restore refers to."""
+    """Read all state that the restore refers to; of incremental keyed state, which is never cut, these key groups."""
 
     restore: TaskRestore
+    key_group_range: KeyGroupRange
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.StateRead, events.StateReadFailed)

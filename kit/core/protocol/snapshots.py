@@ -14,8 +14,21 @@ from typing import Any
 import pyarrow as pa
 
 from kit.core.protocol.loggable import loggable
-from kit.core.state.handles import KeyGroupRange
+from kit.core.state.handles import HandleAndLocalPath, KeyGroupRange
 from kit.core.state.subtask_state_kind import SubtaskStateKind
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRuns:
+    """The runs of an incremental part: those of earlier checkpoints that it reuses, and the manifest of all.
+
+    The manifest's file is named `manifest_name`.
+    """
+
+    backend_identifier: str
+    reused: tuple[HandleAndLocalPath, ...]
+    manifest: bytes
+    manifest_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +38,26 @@ class SnapshotPart:
     `encode()` returns the bytes of the state file and the content of its handle (offsets per key group, or the meta
     info per state name). Large state also has `write`, which passes the bytes on piece by piece and returns the content
     of the handle.
+
+    With `runs` the part is incremental: its file is shared with later checkpoints. It has none if nothing has changed;
+    `encode` is None then.
     """
 
     operator_id: str
     kind: SubtaskStateKind
     file_name: str
-    encode: Callable[[], tuple[Any, Any]]
+    encode: Callable[[], tuple[Any, Any]] | None
     key_group_range: KeyGroupRange | None = None
     write: Callable[[Callable[[Any], object]], Any] | None = None
+    runs: SharedRuns | None = None
 
     def to_loggable(self) -> dict[str, Any]:
         """Return the part's description in a trace: the file it becomes, not how that is made."""
         names = ("operator_id", "kind", "file_name", "key_group_range")
-        return {"type": type(self).__name__, **{name: loggable(getattr(self, name)) for name in names}}
+        facts = {"type": type(self).__name__, **{name: loggable(getattr(self, name)) for name in names}}
+        if self.runs is not None:
+            facts["reused"] = [run.local_path for run in self.runs.reused]
+        return facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,35 @@ class EmptySegmentFileStateHandle(StreamStateHandle):
         return "DUMMY"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class PlaceholderStreamStateHandle(SizedStateObject, StreamStateHandle):
+    """A file that an earlier checkpoint registered, in the acknowledgement of one that reuses it.
+
+    The coordinator replaces it by the registered handle. So a task cannot bring back a file that was deleted. Source:
+    `PlaceholderStreamStateHandle`.
+    """
+
+    registered_id: str
+    size: int
+
+    @classmethod
+    def of(cls, handle: StreamStateHandle) -> PlaceholderStreamStateHandle:
+        """Return the placeholder for a handle."""
+        return cls(handle.physical_id, handle.state_size)
+
+    @property
+    def path(self) -> None:
+        """None: a placeholder alone does not allow its owner to read or delete the file."""
+
+    @property
+    def physical_id(self) -> str:
+        """The key under which the file is registered."""
+        return self.registered_id
+
+    def _label(self) -> str:
+        return f"{_short(self.registered_id)}, {self.size} B"
+
+
 class DelegatingStateObject(StateObject):
     """A handle whose bytes are in one stream."""
 

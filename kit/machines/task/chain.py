@@ -13,9 +13,10 @@ Follows Flink's `OperatorChain`, `RegularOperatorChain` and `StreamTaskStateInit
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
+from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +27,20 @@ from kit.core.protocol.commands import DropEffects, WriteRows
 from kit.core.protocol.lineage import Lineage
 from kit.core.protocol.messages import OperatorEventToCoordinator
 from kit.core.protocol.notes import LateRows, LateRowsDropped, ListenerNotified
-from kit.core.protocol.snapshots import Effect, RestoredPart, SnapshotPart
+from kit.core.protocol.properties import SharingFilesStrategy
+from kit.core.protocol.snapshots import Effect, RestoredPart, SharedRuns, SnapshotPart
 from kit.core.protocol.words import ProtocolMessage
 from kit.core.state.errors import StateRestoreError
 from kit.core.state.file_names import state_file_name
-from kit.core.state.handles import KeyGroupRange
+from kit.core.state.handles import IncrementalRemoteKeyedStateHandle, KeyGroupRange
+from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.machines.task.task_outputs import TaskOutputs
 from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.operator_store import OperatorStateStore
 from kit.stream.backend.raw_state import RawStateInputs, RawStateOutputs
+from kit.stream.backend.runs.incremental_snapshots import IncrementalSnapshots
+from kit.stream.backend.runs.manifest import encode_manifest
 from kit.stream.backend.states.state_definition import StateDefinition
 from kit.stream.graph.execution_graph import ExecutionVertex
 from kit.stream.graph.job_graph import ChainedOperator, JobVertex
@@ -46,6 +51,7 @@ from kit.stream.operators.sources.source_operator import SourceOperator
 from kit.stream.operators.spec import UserFunctionError
 from kit.stream.operators.watermarks import TimestampsAndWatermarksOperator
 from kit.stream.operators.windows.late_rows import LateCount
+from kit.stream.settings.job_settings import CheckpointConfig
 
 
 class ChainOwner(Protocol):
@@ -56,6 +62,10 @@ class ChainOwner(Protocol):
     lineage: Lineage
     vertex: ExecutionVertex
     outputs: TaskOutputs
+
+    @property
+    def checkpoint_settings(self) -> CheckpointConfig:
+        """The settings of the job's checkpoints."""
 
     @property
     def activity(self) -> Activity:
@@ -212,6 +222,7 @@ class ChainLink:
         self.output: Output
         self._owner = owner
         self._staged: list[Effect] = []
+        self._incremental = self._incremental_snapshots()
         self._keyed = self._keyed_backend(chained)
         raw_of = self.name, None if self._keyed is None else self.key_group_range
         self.raw_inputs = RawStateInputs(*raw_of)
@@ -226,7 +237,14 @@ class ChainLink:
             return None
         owner = f"operator {self.name!r}" + (f" (uid {chained.uid!r})" if chained.uid else "")
         definition = StateDefinition(owner, spec.state_aspects())
-        return HeapKeyedStateBackend(spec.key_type, self.key_group_range, self.max_parallelism, definition, clock=self)
+        return HeapKeyedStateBackend(
+            spec.key_type, self.key_group_range, self.max_parallelism, definition, self, self._incremental
+        )
+
+    def _incremental_snapshots(self) -> IncrementalSnapshots | None:
+        """Return what an incremental backend begins with. Each attempt of a subtask has a backend of its own."""
+        settings = self._owner.checkpoint_settings
+        return IncrementalSnapshots(settings.most_runs) if settings.incremental else None
 
     @property
     def lineage(self) -> Lineage:
@@ -340,7 +358,7 @@ class ChainLink:
             )
         self.raw_inputs.close()
 
-    def snapshot(self, checkpoint_id: int) -> tuple[list[SnapshotPart], list[Effect]]:
+    def snapshot(self, checkpoint_id: int, sharing: SharingFilesStrategy) -> tuple[list[SnapshotPart], list[Effect]]:
         """Take the synchronous part of a snapshot: the operator fills its state, and the backends copy it.
 
         Flink: `checkpointStreamOperator` and `StreamOperatorStateHandler.snapshotState`, which set
@@ -353,22 +371,57 @@ class ChainLink:
         operator_snapshot = self.operator_state.snapshot()
         if operator_snapshot is not None:
             parts.append(self._part(SubtaskStateKind.MANAGED_OPERATOR, checkpoint_id, operator_snapshot.encode))
-        keyed_snapshot = None if self._keyed is None else self._keyed.snapshot()
-        if keyed_snapshot is not None:
-            write = keyed_snapshot.write if keyed_snapshot.is_large else None
-            parts.append(self._part(SubtaskStateKind.MANAGED_KEYED, checkpoint_id, keyed_snapshot.encode, write))
+        parts += self._keyed_parts(checkpoint_id, sharing)
         parts += (self._part(kind, checkpoint_id, raw.encode) for kind, raw in self.raw_outputs.take().items())
         return parts, self._staged
 
+    def _keyed_parts(self, checkpoint_id: int, sharing: SharingFilesStrategy) -> Iterator[SnapshotPart]:
+        """Yield the keyed state, if there is any: of a savepoint all of it, and in any case if not incremental."""
+        if self._keyed is None:
+            return
+        kind = SubtaskStateKind.MANAGED_KEYED
+        if self._incremental is None or sharing is SharingFilesStrategy.NO_SHARING:
+            snapshot = self._keyed.snapshot()
+            if snapshot is not None:
+                write = snapshot.write if snapshot.is_large else None
+                yield self._part(kind, checkpoint_id, snapshot.encode, write)
+            return
+        name = state_file_name(self.operator_id, self.subtask, checkpoint_id, kind)
+        runs, own = self._keyed.snapshot_run(checkpoint_id, name, sharing)
+        if not self._incremental.backend_identifier:
+            who = f"{self._owner.lineage.run}/{self.operator_id}/{self.subtask}/{self._owner.attempt}"
+            self._incremental.backend_identifier = str(uuid5(NAMESPACE_OID, who))
+        if runs:
+            part = self._part(kind, checkpoint_id, None)
+            shared = SharedRuns(
+                self._incremental.backend_identifier,
+                tuple(run.reused() for run in runs if run.name != name),
+                encode_manifest(run.entry for run in runs),
+                f"{name}-runs",
+            )
+            if own is not None:
+                part = replace(part, encode=own.encode, write=own.write if own.is_large else None)
+            yield replace(part, runs=shared)
+
+    def snapshot_written(self, checkpoint_id: int, state: OperatorSubtaskState) -> None:
+        """Let the keyed backend note the files of an incremental snapshot."""
+        for handle in state.managed_keyed_state:
+            if self._keyed is not None and isinstance(handle, IncrementalRemoteKeyedStateHandle):
+                self._keyed.run_written(checkpoint_id, handle)
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Notify the operator that a checkpoint is complete, then its function."""
+        """Notify the keyed backend and the operator that a checkpoint is complete, then its function."""
+        if self._keyed is not None:
+            self._keyed.notify_checkpoint_complete(checkpoint_id)
         self.operator.notify_checkpoint_complete(checkpoint_id)
         listener = self.operator.checkpoint_listener
         if listener is not None:
             self._notify(listener.notify_checkpoint_complete, checkpoint_id, "complete")
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Notify the operator that a checkpoint was aborted, then its function."""
+        """Notify the keyed backend and the operator that a checkpoint was aborted, then its function."""
+        if self._keyed is not None:
+            self._keyed.notify_checkpoint_aborted(checkpoint_id)
         self.operator.notify_checkpoint_aborted(checkpoint_id)
         listener = self.operator.checkpoint_listener
         if listener is not None:
@@ -420,7 +473,11 @@ class ChainLink:
                 self._keyed.close()
 
     def _part(
-        self, kind: SubtaskStateKind, checkpoint_id: int, encode: Callable[[], tuple[Any, Any]], write: Any = None
+        self,
+        kind: SubtaskStateKind,
+        checkpoint_id: int,
+        encode: Callable[[], tuple[Any, Any]] | None,
+        write: Any = None,
     ) -> SnapshotPart:
         name = state_file_name(self.operator_id, self.subtask, checkpoint_id, kind)
         return SnapshotPart(self.operator_id, kind, name, encode, self.key_group_range, write)
@@ -538,7 +595,7 @@ class OperatorChain:
         for link in self._open:
             link.operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
-    def snapshot(self, checkpoint_id: int) -> ChainSnapshot:
+    def snapshot(self, checkpoint_id: int, sharing: SharingFilesStrategy) -> ChainSnapshot:
         """Take the synchronous part of a snapshot, tails to head.
 
         Raises SnapshotError if an operator fails in it, and RuntimeError if a link is closed.
@@ -551,12 +608,17 @@ class OperatorChain:
         effects: list[Effect] = []
         for link in reversed(self.links):
             try:
-                link_parts, link_effects = link.snapshot(checkpoint_id)
+                link_parts, link_effects = link.snapshot(checkpoint_id, sharing)
             except Exception as error:
                 raise SnapshotError.of(checkpoint_id, link.display_name, error) from error
             parts += link_parts
             effects += link_effects
         return ChainSnapshot(tuple(parts), tuple(effects))
+
+    def snapshot_written(self, checkpoint_id: int, state: TaskStateSnapshot) -> None:
+        """Tell each operator's backend what was written of its state."""
+        for operator_id, written in state.subtask_states.items():
+            self._by_id[operator_id].snapshot_written(checkpoint_id, written)
 
     def finish(self) -> None:
         """Flush all operators, head to tails, because all input has ended."""

@@ -80,6 +80,7 @@ from kit.machines.task.task_outputs import TaskOutputs
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.operators.sources.source_operator import SourceOperator
 from kit.stream.operators.spec import UserFunctionError
+from kit.stream.settings.job_settings import CheckpointConfig
 
 ALIGNMENT_TIMEOUT = "alignment-timeout"
 
@@ -200,7 +201,8 @@ class StreamTask(Machine):
             self._recover_channels(())
             self._run()
         else:
-            self.emit(commands.ReadState(restore=message.restore))
+            key_groups = self.vertex.key_group_range
+            self.emit(commands.ReadState(restore=message.restore, key_group_range=key_groups))
         self._prune_local_state(message.restore.checkpoint_id, commands.LocalCopies.OTHER)
 
     @handles(events.StateRead)
@@ -337,6 +339,11 @@ class StreamTask(Machine):
         """Return what the inputs say of event time, as JSON-like data."""
         return self.input.event_time
 
+    @property
+    def checkpoint_settings(self) -> CheckpointConfig:
+        """The settings of the job's checkpoints."""
+        return self._settings.checkpoint
+
     def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
         """Publish an operator's staged output; the task stays until it is published."""
         self._commits_pending.add((operator_id, checkpoint_id))
@@ -455,6 +462,8 @@ class StreamTask(Machine):
     def _take_answer(self, event: WriteAnswer) -> None:
         """Handle the outcome of writing state or in-flight data."""
         if self.state is ExecutionState.RUNNING:
+            if isinstance(event, events.SnapshotWritten):
+                self.chain.snapshot_written(event.checkpoint_id, event.state)
             self.checkpoints.take_answer(event)
             self.leave_when_done()
 

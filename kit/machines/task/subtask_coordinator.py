@@ -204,7 +204,7 @@ class SubtaskCheckpointCoordinator:
         if barrier.options.needs_channel_state:
             self._task.channel_state.finish_output(checkpoint_id)
             channels = self._task.channel_state.take_result(checkpoint_id)
-        snapshot = chain.snapshot(checkpoint_id)
+        snapshot = chain.snapshot(checkpoint_id, barrier.options.snapshot_type.sharing)
         self._running[checkpoint_id] = AsyncCheckpoint(
             checkpoint_id, metrics, self._task.at, finished, channels, chain.head_id, chain.tail_id, snapshot.effects
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,11 +33,16 @@ from kit.snapshots.formats.sst import SstFile
 from kit.snapshots.serializers.types import Type
 from kit.stream.backend.files.framing import state_kind, state_name
 from kit.stream.backend.files.snapshot import EVENT_TIMERS, MAGIC, PROCESSING_TIMERS, KeyedStateFile
+from kit.stream.backend.runs.latest_rows import LatestRows
+from kit.stream.backend.runs.manifest import decode_manifest, files_in_order, is_manifest
+from kit.stream.backend.runs.run_file import REMOVED, key_groups_of_run
 from kit.stream.backend.states.last_access import has_last_access
 
 WINDOW_BYTES = 1 << 24
 """How much of a file is read at once; a key group is always read as a whole."""
 SST = ".sst"
+
+_KEY_COLUMNS = ("timestamp_ms", "key", "namespace")
 
 RowsOf = Callable[[int], Rows]
 """Where the rows of a key group go."""
@@ -317,36 +322,61 @@ class RawTimersPart(KeyedPart):
                 yield service.state(domain), service.pairs[domain]
 
 
-class ArrowKeyedPart:
-    """Keyed state that the kit wrote: it is in Arrow's columns already."""
+class _ArrowFile:
+    """A file of keyed state that the kit wrote: all of it, or one run."""
 
     def __init__(self, handle: KeyGroupsStateHandle, stream: Stream) -> None:
-        self._file = KeyedStateFile(stream, stream.name)
+        self.file = KeyedStateFile(stream, stream.name)
         start = handle.key_group_range.start
-        self._offsets = {start + place: offset for place, offset in enumerate(handle.offsets) if offset >= 0}
+        self.offsets = {start + place: offset for place, offset in enumerate(handle.offsets) if offset >= 0}
         self._end = stream.size
-
-    def infos(self) -> list[StateInfo]:
-        """Return the states."""
-        return [_own_info(schema) for schema in self._file.schemas]
-
-    def groups(self) -> list[int]:
-        """Return the key groups that have rows, in order."""
-        return sorted(self._offsets)
 
     def sizes(self) -> dict[int, int]:
         """Return the bytes of each key group."""
-        starts = sorted(set(self._offsets.values()))
+        starts = sorted(set(self.offsets.values()))
         ends = dict(pairwise([*starts, self._end]))
-        return {group: ends[offset] - offset for group, offset in sorted(self._offsets.items())}
+        return {group: ends[offset] - offset for group, offset in sorted(self.offsets.items())}
+
+    def batches(self, group: int) -> list[pa.RecordBatch]:
+        """Return the rows of a key group, by state. Raises CheckpointError."""
+        if group not in self.offsets:
+            return []
+        try:
+            return [batch for _, batch in self.file.key_group(group, self.offsets[group])]
+        except StateRestoreError as error:
+            raise CheckpointError(str(error)) from error
+
+
+class ArrowKeyedPart:
+    """Keyed state that the kit wrote: it is in Arrow's columns already, in one file or in runs, oldest first."""
+
+    def __init__(self, files: Iterable[tuple[KeyGroupsStateHandle, Stream]]) -> None:
+        self._files = [_ArrowFile(*each) for each in files]
+
+    def infos(self) -> list[StateInfo]:
+        """Return the states."""
+        schemas = (schema for each in self._files for schema in each.file.schemas)
+        known = {state_name(schema): schema for schema in schemas if not state_kind(schema).startswith(REMOVED)}
+        return [_own_info(schema) for schema in known.values()]
+
+    def groups(self) -> list[int]:
+        """Return the key groups that have rows, or had some, in order."""
+        return sorted({group for each in self._files for group in each.offsets})
+
+    def sizes(self) -> dict[int, int]:
+        """Return the bytes of each key group, in all runs together."""
+        found: Counter[int] = Counter()
+        for each in self._files:
+            found.update(each.sizes())
+        return dict(sorted(found.items()))
 
     def entries(self) -> dict[int, int]:
         """Return the number of rows in each key group that has any. All are read. Raises CheckpointError."""
-        tables = (each for info in self.infos() for each in self.tables(info.name, self._offsets))
+        tables = (each for info in self.infos() for each in self.tables(info.name, self.groups()))
         counted: Counter[int] = Counter()
         for group, table in tables:
             counted[group] += table.num_rows
-        return dict(counted)
+        return {group: rows for group, rows in counted.items() if rows}
 
     def measure(self) -> dict[str, tuple[int, int]]:
         """Return the rows and the bytes of each state; a key group's bytes are divided as its columns are large."""
@@ -361,20 +391,38 @@ class ArrowKeyedPart:
 
     def tables(self, name: str, groups: Collection[int]) -> Iterator[tuple[int, pa.Table]]:
         """Yield the rows of a state, by key group. Raises CheckpointError."""
-        for group in sorted(set(groups) & self._offsets.keys()):
-            try:
-                batches = [batch for _, batch in self._file.key_group(group, self._offsets[group])]
-            except StateRestoreError as error:
-                raise CheckpointError(str(error)) from error
-            for batch in batches:
-                if state_name(batch.schema) == name:
-                    rows = pa.Table.from_batches([batch]).replace_schema_metadata(None)
-                    if state_kind(batch.schema) in (EVENT_TIMERS, PROCESSING_TIMERS):
-                        names = ["time_ms" if each == "timestamp_ms" else each for each in rows.column_names]
-                        rows = rows.rename_columns(names)
-                        rows = rows.select([*(each for each in names if each != "time_ms"), "time_ms"])
-                    numbers = pa.array([group] * rows.num_rows, pa.int32())
-                    yield group, rows.add_column(0, "key_group", numbers)
+        for group in sorted(set(groups) & set(self.groups())):
+            runs = [
+                [batch for batch in each.batches(group) if state_name(batch.schema) == name] for each in self._files
+            ]
+            found = _left_of(list(filter(None, runs)))
+            if found is None:
+                continue
+            rows = found.replace_schema_metadata(None)
+            if state_kind(found.schema) in (EVENT_TIMERS, PROCESSING_TIMERS):
+                names = ["time_ms" if each == "timestamp_ms" else each for each in rows.column_names]
+                rows = rows.rename_columns(names)
+                rows = rows.select([*(each for each in names if each != "time_ms"), "time_ms"])
+            numbers = pa.array([group] * rows.num_rows, pa.int32())
+            yield group, rows.add_column(0, "key_group", numbers)
+
+
+def _left_of(runs: list[list[pa.RecordBatch]]) -> pa.Table | None:
+    """Return the rows that runs leave of one state in one key group; None if none of them set any."""
+    split = [_removed_and_set(run) for run in runs]
+    first = next((batch for _, kept in split for batch in kept), None)
+    if first is None or len(runs) == 1:
+        return None if first is None else pa.Table.from_batches(split[0][1])
+    latest = LatestRows(first.schema, [name for name in first.schema.names if name in _KEY_COLUMNS])
+    for removed, kept in split:
+        latest.add(removed, kept)
+    return latest.table()
+
+
+def _removed_and_set(run: list[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+    """Return the batches of keys that a run removes, and those of rows that it sets."""
+    removed = [batch for batch in run if state_kind(batch.schema).startswith(REMOVED)]
+    return removed, [batch for batch in run if not state_kind(batch.schema).startswith(REMOVED)]
 
 
 def _own_info(schema: pa.Schema) -> StateInfo:
@@ -407,11 +455,15 @@ def _managed(
     if isinstance(handle, KeyGroupsStateHandle):
         stream = source.stream(handle)
         if stream.read(0, min(len(MAGIC), stream.size)) == MAGIC:
-            yield ArrowKeyedPart(handle, stream)
+            yield ArrowKeyedPart([(handle, stream)])
         else:
             yield KeyGroupsPart(handle, stream, max_parallelism, decoders)
     elif isinstance(handle, IncrementalRemoteKeyedStateHandle):
-        yield SstPart(handle, source, max_parallelism, decoders)
+        manifest = source.stream(handle.meta_state).whole()
+        if is_manifest(manifest):
+            yield ArrowKeyedPart(_runs(handle, manifest, source))
+        else:
+            yield SstPart(handle, source, max_parallelism, decoders)
     elif isinstance(handle, ChangelogStateBackendHandle):
         if any(each.state_size for each in handle.non_materialized):
             raise CheckpointError(_CHANGELOG)
@@ -419,6 +471,18 @@ def _managed(
             yield from _managed(each, source, max_parallelism, decoders)
     elif isinstance(handle, ChangelogStateHandle):
         raise CheckpointError(_CHANGELOG)
+
+
+def _runs(
+    handle: IncrementalRemoteKeyedStateHandle, manifest: bytes, source: StateBytes
+) -> Iterator[tuple[KeyGroupsStateHandle, Stream]]:
+    """Yield the runs of incremental state that the kit wrote, oldest first. Raises CheckpointError."""
+    try:
+        for file in files_in_order(handle, decode_manifest(manifest, f"of {handle!r}")):
+            stream = source.stream(file.handle)
+            yield key_groups_of_run(file.handle, file.local_path, stream.slice), stream
+    except StateRestoreError as error:
+        raise CheckpointError(str(error)) from error
 
 
 _CHANGELOG = (

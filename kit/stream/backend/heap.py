@@ -9,21 +9,24 @@ Batch operators ask for tables, functions that process one key at a time for sta
     backend.set_current_key("UA")
     backend.state(ValueStateDescriptor("last", pa.int64())).update(17)
 
-Snapshots are full: `kit.stream.backend.files.snapshot` describes what is written. Follows `HeapKeyedStateBackend` with
-its `HeapRestoreOperation`.
+Snapshots are full (`kit.stream.backend.files.snapshot` describes what is written) or, with `incremental`, runs of what
+has changed since an earlier one (`kit.stream.backend.runs`). Follows `HeapKeyedStateBackend` with its
+`HeapRestoreOperation`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 import pyarrow as pa
 
+from kit.core.protocol.properties import SharingFilesStrategy
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
-from kit.core.state.handles import NO_OFFSET_SET, KeyGroupRange
+from kit.core.state.handles import NO_OFFSET_SET, IncrementalRemoteKeyedStateHandle, KeyGroupRange
 from kit.core.state.type_changes import TypeChange
 from kit.stream.backend.files.framing import Piece, Sliceable, file_name, state_kind, state_name
 from kit.stream.backend.files.snapshot import (
@@ -32,9 +35,15 @@ from kit.stream.backend.files.snapshot import (
     FrozenState,
     KeyedSnapshot,
     KeyedStateFile,
+    Layout,
 )
+from kit.stream.backend.keys.changed_rows import ChangedRows
 from kit.stream.backend.keys.key_context import KeyContext
 from kit.stream.backend.keys.key_hashing import infer_key_type, key_groups
+from kit.stream.backend.runs.copied_rows import copied_rows
+from kit.stream.backend.runs.incremental_snapshots import IncrementalSnapshots, Run
+from kit.stream.backend.runs.restored_runs import in_layers
+from kit.stream.backend.runs.run_file import REMOVED, RunSnapshot
 from kit.stream.backend.states import last_access
 from kit.stream.backend.states.descriptors import (
     AggregatingStateDescriptor,
@@ -94,6 +103,7 @@ class HeapKeyedStateBackend:
         max_parallelism: int,
         definition: StateDefinition | None = None,
         clock: TtlTimeProvider | None = None,
+        incremental: IncrementalSnapshots | None = None,
     ) -> None:
         self.key_type = key_type
         self.definition = definition or StateDefinition()
@@ -102,6 +112,7 @@ class HeapKeyedStateBackend:
         self._context = KeyContext(key_type, key_group_range, max_parallelism, clock)
         self._tables: dict[str, StateTable] = {}
         self._timers: dict[str, TimerService] = {}
+        self._incremental = incremental
 
     def __repr__(self) -> str:
         states = ", ".join(f"{name} {len(table)}" for name, table in sorted(self._tables.items()))
@@ -150,6 +161,9 @@ class HeapKeyedStateBackend:
         service = self._timers.get(name)
         if service is None:
             service = self._timers[name] = TimerService(name, self._context, namespace_type)
+            if self._incremental is not None:
+                for queue in (service.event_time, service.processing_time):
+                    queue.changes = ChangedRows(self._incremental.intervals)
         if service.event_time.namespace_type != namespace_type:
             raise StateDescriptorError(
                 f"Timers {name!r} have namespaces of type {service.event_time.namespace_type}, "
@@ -220,6 +234,8 @@ class HeapKeyedStateBackend:
     ) -> StateTable:
         tables: Mapping[StateKind, type[StateTable]] = TTL_KINDS if expires else KINDS
         table = self._tables[name] = tables[kind](self._context, name, stored_type, namespace_type)
+        if self._incremental is not None:
+            table.track(ChangedRows(self._incremental.intervals))
         return table
 
     def _evolved_table(self, table: StateTable, descriptor: StateDescriptor) -> StateTable:
@@ -233,6 +249,8 @@ class HeapKeyedStateBackend:
         new.aspects = table.aspects
         new.restore(keys, namespaces, values, accesses)
         table.clear(slots)
+        if self._incremental is not None:
+            self._incremental.restart()  # the new table does not know when its entries changed
         return new
 
     # ---- snapshot -----------------------------------------------------------------------------------------------
@@ -241,13 +259,40 @@ class HeapKeyedStateBackend:
         """Take the synchronous part of a snapshot: encode nothing and copy no large array. None without state."""
         frozen = (self._freeze_table(table) for _, table in sorted(self._tables.items()) if len(table))
         states = [state for state in frozen if len(state.index)]
-        for _, service in sorted(self._timers.items()):
-            for queue, kind in ((service.event_time, EVENT_TIMERS), (service.processing_time, PROCESSING_TIMERS)):
-                if len(queue):
-                    states.append(self._freeze_timers(queue, kind))
+        for queue, kind in self._queues():
+            if len(queue):
+                states.append(self._layout_of_timers(queue, kind).with_rows(queue.index.freeze(), ()))
         return KeyedSnapshot(self.key_group_range, self.max_parallelism, tuple(states)) if states else None
 
-    def _freeze_table(self, table: StateTable) -> FrozenState:
+    def snapshot_run(
+        self, checkpoint_id: int, name: str, sharing: SharingFilesStrategy
+    ) -> tuple[tuple[Run, ...], RunSnapshot | None]:
+        """Take the synchronous part of an incremental snapshot.
+
+        Return its runs, oldest first, and the content of the one called `name`, None if nothing has changed.
+        """
+        incremental = self._incremental
+        assert incremental is not None, f"{self!r} takes no incremental snapshots"
+        reused = incremental.to_reuse(sharing)
+        snapshot = self._changes_after(reused[-1].last_interval) if reused else self.snapshot()
+        rows = 0 if snapshot is None else sum(len(state.index) for state in snapshot.states)
+        runs = incremental.taken(checkpoint_id, reused, name, rows)
+        return runs, None if snapshot is None else RunSnapshot(snapshot)
+
+    def _changes_after(self, interval: int) -> KeyedSnapshot | None:
+        """Copy what has changed after an interval; None if nothing has."""
+        states: list[FrozenState] = []
+        for _, table in sorted(self._tables.items()):
+            slots, removed = table.changed_after(interval)
+            states += copied_rows(self._layout(table), table.index, slots, table.values_at(slots), removed)
+        for queue, kind in self._queues():
+            assert queue.changes is not None
+            slots, _ = queue.changes.after(interval, queue.index)
+            removed = queue.changes.removed_after(interval)
+            states += copied_rows(self._layout_of_timers(queue, kind), queue.index, slots, (), removed)
+        return KeyedSnapshot(self.key_group_range, self.max_parallelism, tuple(states)) if states else None
+
+    def _layout(self, table: StateTable) -> Layout:
         fields = [pa.field("key", self.key_type, nullable=False)]
         decoders = [self._context.codec.freeze()]
         if table.namespace_codec is not None:
@@ -256,20 +301,50 @@ class HeapKeyedStateBackend:
         fields.append(pa.field("value", table.stored_type))
         if isinstance(table, TtlTable):
             fields.append(pa.field(last_access.COLUMN, table.access_type))
-        index, values = table.freeze()
         aspects = {**self.definition.aspects, **table.aspects}
-        return FrozenState(table.name, str(table.kind), tuple(fields), index, tuple(decoders), 0, values, aspects)
+        return Layout(table.name, str(table.kind), tuple(fields), tuple(decoders), 0, aspects)
 
-    def _freeze_timers(self, queue: TimerQueue, kind: str) -> FrozenState:
+    def _freeze_table(self, table: StateTable) -> FrozenState:
+        return self._layout(table).with_rows(*table.freeze())
+
+    def _queues(self) -> Iterator[tuple[TimerQueue, str]]:
+        """Yield the queues of timers with their kinds, in the order of a snapshot."""
+        for _, service in sorted(self._timers.items()):
+            yield service.event_time, EVENT_TIMERS
+            yield service.processing_time, PROCESSING_TIMERS
+
+    def _layout_of_timers(self, queue: TimerQueue, kind: str) -> Layout:
         fields = [pa.field("timestamp_ms", pa.int64(), nullable=False), pa.field("key", self.key_type, nullable=False)]
         if queue.namespace_type is not None:
             fields.append(pa.field("namespace", queue.namespace_type, nullable=False))
         decoders = tuple(codec.freeze() for codec in queue.decoders())
-        aspects = self.definition.aspects
-        return FrozenState(queue.name, kind, tuple(fields), queue.index.freeze(), decoders, 1, (), aspects)
+        return Layout(queue.name, kind, tuple(fields), decoders, 1, self.definition.aspects)
+
+    def run_written(self, checkpoint_id: int, handle: IncrementalRemoteKeyedStateHandle) -> None:
+        """Note that an incremental snapshot is written."""
+        if self._incremental is not None:
+            self._incremental.written(checkpoint_id, handle)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Let incremental snapshots build on this one."""
+        if self._incremental is None or not self._incremental.complete(checkpoint_id):
+            return
+        runs = self._incremental.runs
+        first = runs[0].last_interval if runs else self._incremental.intervals.now - 1
+        for each in self._tracked():
+            each.forget_removed(first)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Let no incremental snapshot build on this one."""
+        if self._incremental is not None:
+            self._incremental.aborted(checkpoint_id)
+
+    def _tracked(self) -> Iterator[ChangedRows]:
+        of_tables = (table.changes for table in self._tables.values())
+        return filter(None, chain(of_tables, (queue.changes for queue, _ in self._queues())))
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
-        """Do nothing: full snapshots share no files with the subsumed checkpoint."""
+        """Do nothing: which files a subsumed checkpoint shares is known to the coordinator."""
 
     def close(self) -> None:
         """Release all state, because the subtask ends. Snapshots that were taken keep theirs."""
@@ -282,10 +357,21 @@ class HeapKeyedStateBackend:
         """Restore the key groups of this subtask's range from files of any number of subtasks.
 
         Each part is a handle (its key group range and offsets) and the bytes of its file, or the wanted ones
-        (`kit.stream.backend.files.partial_file`). States may be registered before or after. Raises StateRestoreError
-        for damaged files, and StateDescriptorError if a stored state has another type than the registered one, or
-        another definition (`kit.stream.backend.states.state_definition`).
+        (`kit.stream.backend.files.partial_file`); of an incremental handle, its `RestoredRun`s. States may be
+        registered before or after. Raises StateRestoreError for damaged files, and StateDescriptorError if a stored
+        state has another type than the registered one, or another definition
+        (`kit.stream.backend.states.state_definition`).
         """
+        parts = list(parts)
+        for number, layer in enumerate(in_layers(parts)):
+            if self._incremental is not None:
+                self._incremental.intervals.now = number
+            self._restore_layer(layer, is_first=number == 0)
+        if self._incremental is not None:
+            self._incremental.restored(self.key_group_range, parts)
+
+    def _restore_layer(self, parts: list[tuple[KeyGroupOffsets, Piece | Sliceable]], *, is_first: bool) -> None:
+        """Restore full files and first runs, or else runs that come after these: their keys may be there already."""
         stored: dict[tuple[str, str], list[_StoredRows]] = defaultdict(list)
         seen: dict[int, str] = {}
         for handle, data in parts:
@@ -299,7 +385,11 @@ class HeapKeyedStateBackend:
                     rows = _StoredRows(file.name, key_group, batch)
                     stored[state_kind(schema), state_name(schema)].append(rows)
         for (kind, name), rows_of_state in stored.items():
-            self._take_in(kind, name, rows_of_state)
+            if kind.startswith(REMOVED):
+                self._take_out(kind.removeprefix(REMOVED), name, rows_of_state)
+        for (kind, name), rows_of_state in stored.items():
+            if not kind.startswith(REMOVED):
+                self._take_in(kind, name, rows_of_state, is_first=is_first)
 
     def check_fits(self, file: KeyedStateFile) -> dict[str, list[TypeChange]]:
         """Raise as `restore` does where a file holds keys or states of other types, or made from something else.
@@ -312,7 +402,7 @@ class HeapKeyedStateBackend:
             self.definition.check(name, aspects)
             self._check_schema(schema, name, file.name)
             table = self._tables.get(name)
-            if table is None or state_kind(schema) in {EVENT_TIMERS, PROCESSING_TIMERS}:
+            if table is None or "value" not in schema.names:  # timers, or the keys of removed entries
                 continue
             stored_type = schema.field("value").type
             table.check_restored(StateKind(state_kind(schema)), stored_type, _namespace_type(schema))
@@ -330,7 +420,21 @@ class HeapKeyedStateBackend:
             if offset != NO_OFFSET_SET:
                 yield key_group, offset
 
-    def _take_in(self, kind: str, name: str, stored: list[_StoredRows]) -> None:
+    def _take_out(self, kind: str, name: str, stored: list[_StoredRows]) -> None:
+        """Remove the entries or timers of a restored state with these keys."""
+        for rows in stored:
+            self._check_schema(rows.batch.schema, name, rows.file)
+            self._check_key_group(rows, name)
+        keys = _joined(name, stored, None)
+        if kind in {EVENT_TIMERS, PROCESSING_TIMERS}:
+            namespaces = _namespaces(keys)
+            queue = self._restored_queue(kind, name, None if namespaces is None else namespaces.type)
+            queue.delete(keys["key"], keys["timestamp_ms"], namespaces)
+        elif name in self._tables:
+            table = self._tables[name]
+            table.clear(table.slots(keys["key"], _namespaces(keys), create=False))
+
+    def _take_in(self, kind: str, name: str, stored: list[_StoredRows], *, is_first: bool) -> None:
         schemas = {rows.file: rows.batch.schema for rows in stored}  # all rows of a file have its schema
         aspects: dict[str, Any] = {}
         for file, schema in schemas.items():
@@ -353,7 +457,7 @@ class HeapKeyedStateBackend:
             accesses = table[last_access.COLUMN] if state.expires else None
             state.restore(table["key"], _namespaces(table), table["value"], accesses)
             found = len(state)
-        if found != table.num_rows:
+        if is_first and found != table.num_rows:
             raise StateRestoreError(
                 f"State {name!r} has {table.num_rows} rows for {found} entries in {stored[0].file!r}"
             )

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from kit.core.state.errors import StateError, StateTypeError
 from kit.stream.backend.files.sorting import distinct, order_of_rows
+from kit.stream.backend.keys.changed_rows import ChangedRows, Columns
 from kit.stream.backend.keys.key_codec import Codes, Column, KeyCodec, codec_for
 from kit.stream.backend.keys.key_context import KeyContext
 from kit.stream.backend.keys.key_run import KeyRun
@@ -51,6 +52,8 @@ class TimerQueue:
         self.namespace_type = namespace_type
         self.namespace_codec = None if namespace_type is None else codec_for(namespace_type, "namespace")
         self.index = SlotIndex(2 if namespace_type is None else 3)
+        self.changes: ChangedRows | None = None
+        """What changed since earlier snapshots, if they are incremental."""
         self._earliest_ms = _NEVER  # never later than the earliest timer
         self._earliest_known = True
         self._asked: dict[tuple[int, int], bool] = {}  # in a run: whether this timer of this key should exist
@@ -155,6 +158,11 @@ class TimerQueue:
             None if self.namespace_codec is None else self.namespace_codec.decode(namespaces[0]),
         )
 
+    def columns(self, slots: npt.NDArray[np.int64]) -> Columns:
+        """Return the time, the key, and the namespace if there are namespaces, of the timers in these slots."""
+        codes = [column.take(slots) for column in self.index.columns]
+        return tuple(decoder.decode(column) for decoder, column in zip(self.decoders(), codes, strict=True))
+
     def decoders(self) -> list[KeyCodec]:
         """Return the codec of each column of the index."""
         namespace = [] if self.namespace_codec is None else [self.namespace_codec]
@@ -177,6 +185,8 @@ class TimerQueue:
         return codes
 
     def _take_in(self, added: npt.NDArray[np.int64]) -> None:
+        if self.changes is not None:
+            self.changes.add(added, self.index.capacity)
         timestamps, keys, *namespaces = [column.take(added) for column in self.index.columns]
         self._earliest_ms = min(self._earliest_ms, int(timestamps.min()))
         self.context.codec.retain(keys)
@@ -190,6 +200,8 @@ class TimerQueue:
     def _remove(self, slots: npt.NDArray[np.int64]) -> None:
         if not len(slots):
             return
+        if self.changes is not None:
+            self.changes.remove(slots, self.columns)
         _, keys, *namespaces = [column.take(slots) for column in self.index.columns]
         self.index.remove(slots)
         self.context.release(keys)

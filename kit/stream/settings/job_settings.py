@@ -94,6 +94,10 @@ class CheckpointConfig:
     1.13 (and in 1.14 unless it is enabled). Sinks publish with checkpoints: rows that reach one after the last
     completed checkpoint are then never published, although the job ends FINISHED. Both hosts warn of it at the start.
 
+    With `incremental` a checkpoint writes only the keyed state that has changed since the last one that is complete, as
+    a run, and refers to the runs of that one. Of one subtask it has at most `most_runs` runs: the young ones are merged
+    then, and all of them when the others have more rows than the first.
+
     With `local_recovery` each slot keeps a copy of its state in the last checkpoint on its own machine, below the
     directory for temporary files. A restarted task reads that copy instead, if it is present and intact.
 
@@ -140,6 +144,8 @@ class CheckpointConfig:
         "execution.state-recovery.without-channel-state.checkpoint-id",
     )
     checkpoints_after_tasks_finish: bool = setting(True, FLAG, "execution.checkpointing.checkpoints-after-tasks-finish")
+    incremental: bool = setting(False, FLAG, "execution.checkpointing.incremental")
+    most_runs: int = setting(64, count(2))
     local_recovery: bool = setting(False, FLAG, "execution.checkpointing.local-backup.enabled")
     retention: RetentionPolicy = setting(
         RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION,

@@ -35,6 +35,7 @@ from kit.core.state.handles import (
     ByteStreamStateHandle,
     InputChannelInfo,
     InputChannelStateHandle,
+    KeyGroupRange,
     RelativeFileStateHandle,
     ResultSubpartitionInfo,
     ResultSubpartitionStateHandle,
@@ -144,7 +145,7 @@ def test_what_was_in_flight_comes_back_to_its_channel(slot: UnalignedSlot) -> No
     slot.host.work()
     state = slot.heard(AcknowledgeCheckpoint)["totals/0"].state
     assert state is not None
-    answer = slot.files.carry_out(ReadState(restore=TaskRestore(1, state)))
+    answer = slot.files.carry_out(ReadState(restore=TaskRestore(1, state), key_group_range=KeyGroupRange(0, 7)))
     assert isinstance(answer, StateRead)
     channels = [RecoveredInputChannel(channel.info) for channel in slot.host.tasks["totals/0"].inputs]
     SequentialChannelStateReader(answer.parts).read_input_data([channels])
@@ -243,7 +244,9 @@ def test_a_stream_that_holds_many_channels_is_read_once(tmp_path: Path) -> None:
         upstream_output_buffer_state=(InputChannelStateHandle(1, InputChannelInfo(0, 0), (4,), 8, small),),
     )
     files = TaskFiles(job, storage, SparkOutput(""))
-    answer = files.carry_out(ReadState(restore=TaskRestore(1, TaskStateSnapshot({"op": state}))))
+    answer = files.carry_out(
+        ReadState(restore=TaskRestore(1, TaskStateSnapshot({"op": state})), key_group_range=KeyGroupRange(0, 7))
+    )
     assert isinstance(answer, StateRead)
     assert [part.kind for part in answer.parts] == [
         *["input_channel"] * 3,

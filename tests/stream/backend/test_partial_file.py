@@ -145,7 +145,7 @@ def test_a_host_reads_what_its_subtask_wants(tmp_path: Path, monkeypatch: pytest
     for wanted in key_group_partitions(MAXIMUM, 3):
         mine = KeyGroupsStateHandle(ALL, handle.offsets, stream).intersection(wanted)
         assert mine is not None
-        reader = StateReader(storage, None, 1)
+        reader = StateReader(storage, None, 1, wanted)
         ((_, _, found),) = reader.read(OperatorSubtaskState(managed_keyed_state=(mine,)))
         together |= restored(wanted, mine, found)
     assert together == restored(ALL, handle, data)

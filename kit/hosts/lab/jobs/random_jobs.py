@@ -130,6 +130,8 @@ class RandomJob:
             "store": chance.choice(["memory", "filesystem"]),
             "tolerable_failures": chance.choice([RESTARTS, RESTARTS, 2, 1]),
         }
+        if chance.random() < 0.5:
+            settings |= {"incremental": True, "most_runs": chance.choice([2, 3, 64])}
         return cls(
             rows=chance.choice([chance.randint(0, 8), chance.randint(8, 16), chance.randint(16, 30)]),
             splits=chance.randint(1, 3),

@@ -55,6 +55,10 @@ _SIZES = ("rows", "short", "splits", "backlog_splits", "batch_rows")
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 ONE_SPLIT: Mapping[str, Any] = {"splits": 1}
 SLOW: Mapping[str, Any] = {"rows": 60, "channel_credits": 1, "interval_ms": 60}
+MANY: Mapping[str, Any] = {"rows": 80}
+COUNTERS, BUSY_COUNTERS = 40, 3
+"""The keys of the job `counters`: each has a row at first, and then a few have all rows."""
+INT_KEYS = pa.schema([("k", pa.int64()), ("n", pa.int64())])
 NUMBERS = pa.schema([("n", pa.int64())])
 
 
@@ -78,8 +82,12 @@ class Rows:
     def source(self, rows: int | None = None, schema: pa.Schema = SCHEMA) -> CollectionSource:
         """Return a source of this many rows."""
         made = [{"k": KEYS[n % len(KEYS)], "n": n} for n in range(self.rows if rows is None else rows)]
+        return self.source_of([{name: row[name] for name in schema.names} for row in made], schema)
+
+    def source_of(self, rows: list[dict[str, Any]], schema: pa.Schema) -> CollectionSource:
+        """Return a source of these rows."""
         return CollectionSource(
-            [{name: row[name] for name in schema.names} for row in made],
+            rows,
             schema,
             splits=self.splits,
             batch_rows=1,
@@ -296,6 +304,13 @@ def _new_before_short(env: StreamEnvironment, rows: Rows) -> None:
     _sum(short.union(long))
 
 
+def _counters(env: StreamEnvironment, rows: Rows) -> None:
+    made = [{"k": n if n < COUNTERS else n % BUSY_COUNTERS, "n": n} for n in range(rows.rows)]
+    read = env.from_source(rows.source_of(made, INT_KEYS), uid="numbers", name="numbers").set_parallelism(1)
+    counted = read.key_by("k").aggregate(rows=count(), total=sum_("n")).uid("counters").name("counters")
+    counted.sink_to(CollectSink("out"), uid="out", name="out")
+
+
 def _union_at_the_source(env: StreamEnvironment, rows: Rows) -> None:
     numbers = env.from_source(rows.source(schema=NUMBERS), uid="numbers", name="numbers")
     returns = pa.schema([("n", pa.int64()), ("entries", pa.int64())])
@@ -335,6 +350,9 @@ READY_JOBS = {
         ReadyJob("flights", "flights by carrier to totals, by destination to windows", flights, {"rows": 40}),
         ReadyJob("every-kind", "flights by carrier, to an operator with state of every kind", every_kind, {"rows": 40}),
         ReadyJob("expiring", "letters, of each key the first in 100 ms: its state has a TTL", expiring),
+        ReadyJob(
+            "counters", "many keys at first, later changes to a few: for incremental checkpoints", _counters, MANY
+        ),
         ReadyJob("word-count", "lines cut into words, and each word counted", word_count),
         ReadyJob("sessions", "clicks of visitors in sessions that merge", sessions),
         ReadyJob("slow-sink", "all write to one sink over channels of one credit", slow_sink, SLOW),

@@ -14,8 +14,11 @@ import pandas as pd
 from kit.core.metadata import hook_states
 from kit.core.protocol.events import StateRead
 from kit.core.protocol.words import ProtocolMessage
+from kit.core.state.file_names import checkpoint_of
+from kit.core.state.handles import IncrementalRemoteKeyedStateHandle
 from kit.core.state.operator_handles import OperatorStateMode
 from kit.core.state.operator_state import OperatorSubtaskState
+from kit.files.storage import StateFiles
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.scenarios.scenario_outcome import in_one_line
@@ -23,6 +26,7 @@ from kit.hosts.lab.world.edge import LOCAL_STATE
 from kit.machines.job.errors import JobFailedError
 from kit.run.moments.job_state import PENDING, Item, Moment
 from kit.snapshots.state_tables import KEYED
+from kit.stream.backend.runs.manifest import decode_manifest, is_manifest
 from kit.stream.backend.states.last_access import COLUMN
 
 LONGEST_ERROR = 400
@@ -122,6 +126,25 @@ def shared(lab: Lab) -> Iterator[str]:
         yield f"{name}: brought by chk-{each.created_by_id}, last used by chk-{each.last_used_id}"
     there = sorted(path.rpartition("/")[2] for path in lab.look.files.contents if "/shared/" in path)
     yield f"on the disk: {', '.join(there) or 'none'}"
+
+
+def runs(lab: Lab) -> Iterator[str]:
+    """The runs of each retained checkpoint with incremental state, oldest first, with the entries that they set or
+    remove.
+    """
+    for checkpoint in lab.look.master.checkpoints.store.checkpoints:
+        for state in checkpoint.operator_states.values():
+            for subtask, held in sorted(state.subtask_states.items()):
+                for handle in held.managed_keyed_state:
+                    if isinstance(handle, IncrementalRemoteKeyedStateHandle):
+                        where = f"chk-{checkpoint.checkpoint_id} {state.label}/{subtask}"
+                        yield f"{where}: {', '.join(_runs(lab, handle))}"
+
+
+def _runs(lab: Lab, handle: IncrementalRemoteKeyedStateHandle) -> Iterator[str]:
+    manifest = StateFiles(lab.look.files.filesystem).read(handle.meta_state)
+    for entry in decode_manifest(manifest, f"of {handle!r}") if is_manifest(manifest) else ():
+        yield f"{entry.rows} of chk-{checkpoint_of(entry.name)}"
 
 
 def requests(lab: Lab) -> Iterator[str]:
@@ -280,6 +303,7 @@ _ALL = (
     subtasks,
     store,
     shared,
+    runs,
     state,
     entries,
     files,
@@ -296,6 +320,7 @@ _EMPTY = {
     "pending": "no checkpoint is pending",
     "reads": "no task has read its state",
     "restores": "nothing was restored",
+    "runs": "no retained checkpoint has incremental state",
     "store": "no checkpoint is in the store",
 }
 TAKES_NAME = ("output", "state", "subtasks")

@@ -19,6 +19,7 @@ from kit.core.state.handles import (
     ChangelogStateBackendHandle,
     HandleAndLocalPath,
     IncrementalRemoteKeyedStateHandle,
+    PlaceholderStreamStateHandle,
     SegmentFileStateHandle,
     StateObject,
     StreamStateHandle,
@@ -201,12 +202,19 @@ def _with_registered(
     for handle in state.managed_keyed_state:
         if isinstance(handle, IncrementalRemoteKeyedStateHandle):
             shared = tuple(
-                replace(part, handle=registry.register(part.handle.physical_id, part.handle, checkpoint_id))
+                replace(
+                    part, handle=registry.register(part.handle.physical_id, _unless_known(part.handle), checkpoint_id)
+                )
                 for part in handle.shared_state
             )
             handle = replace(handle, shared_state=shared)
         handles.append(handle)
     return replace(state, managed_keyed_state=tuple(handles))
+
+
+def _unless_known(handle: StreamStateHandle) -> StreamStateHandle | Placeholder:
+    """Return the handle to register: no file for a placeholder, whose file must be known."""
+    return PLACEHOLDER if isinstance(handle, PlaceholderStreamStateHandle) else handle
 
 
 def shared_file_names(states: Iterable[OperatorState]) -> tuple[str, ...]:

@@ -54,25 +54,36 @@ _FRAME = struct.Struct("<II")
 
 
 @dataclass(frozen=True, slots=True)
-class FrozenState:
-    """One state or timer queue at one moment: code columns with their decoders, and for a state its values.
+class Layout:
+    """The columns of one state or timer queue in a file, and the decoders of those that are codes: the first ones.
 
-    `values` are the last of `fields`: none for timers, and for a state with TTL the values and their last accesses.
+    The others are values: none of timers, and of a state with TTL the values and their last accesses.
     """
 
     name: str
     kind: str
     fields: tuple[pa.Field, ...]
-    index: FrozenIndex
     decoders: tuple[Decoder, ...]
     key_column: int
-    values: tuple[FrozenColumn, ...]
     aspects: Aspects
 
     def schema(self, max_parallelism: int) -> pa.Schema:
         """Return the columns, with the state's name, kind, maximum parallelism and definition as metadata."""
         metadata = {"state": self.name, "kind": self.kind, "max_parallelism": str(max_parallelism)}
         return pa.schema(self.fields, metadata | to_metadata(self.aspects))
+
+    def with_rows(self, index: FrozenIndex, values: tuple[FrozenColumn, ...]) -> FrozenState:
+        """Return the state at one moment: its code columns and its values."""
+        return FrozenState(self, index, values)
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenState:
+    """One state or timer queue at one moment."""
+
+    layout: Layout
+    index: FrozenIndex
+    values: tuple[FrozenColumn, ...]
 
     def messages(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
         """Yield a record batch message for each key group that has rows, in order.
@@ -93,9 +104,9 @@ class FrozenState:
         """Yield the messages of few rows: all are decoded once and sorted together."""
         slots = self.index.slots
         codes = [column.take(slots) for column in self.index.columns]
-        columns = [decoder.decode(column) for decoder, column in zip(self.decoders, codes, strict=True)]
-        groups = key_groups(columns[self.key_column], max_parallelism)
-        ranks = [each.ranks(*of) for each, *of in zip(self.decoders, codes, columns, strict=True)]
+        columns = [decoder.decode(column) for decoder, column in zip(self.layout.decoders, codes, strict=True)]
+        groups = key_groups(columns[self.layout.key_column], max_parallelism)
+        ranks = [each.ranks(*of) for each, *of in zip(self.layout.decoders, codes, columns, strict=True)]
         order = order_of_rows([groups.astype(np.int64), *ranks])
         columns = [rows_at(column, order) for column in columns]
         columns += [each.get(slots.take(order)) for each in self.values]
@@ -107,10 +118,14 @@ class FrozenState:
 
     def _messages_span_by_span(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
         last_result = self.index.last_result
-        order = row_order.row_order(self.index, self.decoders, self.key_column, max_parallelism, last_result.order)
+        order = row_order.row_order(
+            self.index, self.layout.decoders, self.layout.key_column, max_parallelism, last_result.order
+        )
         last_result.order = order
         for first, behind, begin, end in order.spans():
-            columns = [d.decode(column[begin:end]) for d, column in zip(self.decoders, order.columns, strict=True)]
+            columns = [
+                d.decode(column[begin:end]) for d, column in zip(self.layout.decoders, order.columns, strict=True)
+            ]
             columns += [each.get(order.slots[begin:end]) for each in self.values]
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
             counts = order.counts[first:behind]
@@ -129,7 +144,7 @@ class KeyedSnapshot:
     states: tuple[FrozenState, ...]
 
     def __repr__(self) -> str:
-        rows = ", ".join(f"{state.name} {len(state.index)} rows" for state in self.states)
+        rows = ", ".join(f"{state.layout.name} {len(state.index)} rows" for state in self.states)
         return f"KeyedSnapshot(key groups {self.key_group_range.start}-{self.key_group_range.end}: {rows})"
 
     @property
@@ -155,7 +170,7 @@ class KeyedSnapshot:
         for state in self.states:
             for column in state.values:
                 column.settle()
-        schemas = [state.schema(self.max_parallelism) for state in self.states]
+        schemas = [state.layout.schema(self.max_parallelism) for state in self.states]
         position = _written(header(MAGIC, schemas), out)
         offsets = [NO_OFFSET_SET] * len(self.key_group_range)
         for key_group, frames in groupby(self._frames(schemas), itemgetter(0)):

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from kit.core.state.errors import StateDescriptorError, StateError, StateTypeError
 from kit.stream.backend.files.sorting import distinct
+from kit.stream.backend.keys.changed_rows import ChangedRows, Columns
 from kit.stream.backend.keys.key_codec import Column, codec_for
 from kit.stream.backend.keys.key_context import KeyContext
 from kit.stream.backend.keys.key_run import KeyRun
@@ -135,6 +136,8 @@ class StateTable:
         """The definition of its values, if its descriptor or its snapshot says so."""
         self.index = SlotIndex(1 if namespace_type is None else 2)
         self.column = self.new_column()
+        self.changes: ChangedRows | None = None
+        """What changed since earlier snapshots, if they are incremental."""
         self.convert = converter(stored_type)
         self._unset = np.zeros(0, np.bool_)  # allocated slots whose entry was not written yet
         self._unset_slots = np.empty(0, np.int64)
@@ -196,6 +199,11 @@ class StateTable:
 
     # ---- overridden by kinds of state --------------------------------------------------------------------------------
 
+    def track(self, changes: ChangedRows) -> None:
+        """Note all later changes there, for incremental snapshots."""
+        self.changes = changes
+        self.column.track(changes)
+
     def new_column(self) -> ValueColumn:
         """Create the column that keeps the entries."""
         return column_for(self.stored_type)
@@ -248,6 +256,17 @@ class StateTable:
         """Return the entries at this moment, safe from later changes: the synchronous part of a snapshot."""
         index = self.index.freeze(self._unset_slots)
         return index, (self.column.freeze(self.index.size),)
+
+    def changed_after(self, interval: int) -> tuple[Slots, list[Columns]]:
+        """Return the slots of entries that changed after an interval, and the keys of those that were removed."""
+        assert self.changes is not None, f"{self!r} does not track changes"
+        slots, gone = self.changes.after(interval, self.index, self._unset if len(self._unset_slots) else None)
+        removed = self.changes.removed_after(interval)
+        return slots, [*removed, self.key_columns(gone)] if len(gone) else removed
+
+    def values_at(self, slots: Slots) -> tuple[pa.Array, ...]:
+        """Return the columns of entries behind their keys in a snapshot: their values."""
+        return (self.get(slots),)
 
     def restore(
         self, keys: Column, namespaces: Column | None, values: Values, accesses: pa.ChunkedArray | None = None
@@ -305,6 +324,8 @@ class StateTable:
         self.index.load(loaded)
         self.column.ensure(self.index.capacity)
         self._unset = np.zeros(self.index.capacity, np.bool_)
+        if self.changes is not None:
+            self.changes.add(np.arange(len(values)), self.index.capacity)
         for begin, (chunk,) in _side_by_side([values]):
             self.column.put(np.arange(begin, begin + len(chunk)), self.as_column(chunk, len(chunk)))
         return True
@@ -318,6 +339,11 @@ class StateTable:
         if self.namespace_codec is None:
             return None
         return self.namespace_codec.decode(self.index.columns[1].take(slots))
+
+    def key_columns(self, slots: Slots) -> Columns:
+        """Return the key of each slot, and its namespace if the state has some."""
+        namespaces = self.namespaces(slots)
+        return (self.keys(slots),) if namespaces is None else (self.keys(slots), namespaces)
 
     def is_entry(self, slots: Slots) -> npt.NDArray[np.bool_]:
         """Return True for each slot in use that is an entry already, not one whose first value is still to come."""
@@ -335,6 +361,8 @@ class StateTable:
         if not len(slots):
             return
         self._looked_up, self.run = -1, Within()
+        if self.changes is not None:
+            self.changes.remove(slots, self.key_columns)
         codes = [column.take(slots) for column in self.index.columns]
         self.column.clear(slots)
         if len(self._unset_slots):
@@ -533,6 +561,8 @@ class StateTable:
             self._unset = np.concatenate((self._unset, np.zeros(capacity - len(self._unset), np.bool_)))
         self._unset[added] = True
         self._unset_slots = np.concatenate((self._unset_slots, added))
+        if self.changes is not None:
+            self.changes.add(added, capacity)
         if misplaced:
             self.clear(added)
             raise StateError(f"State {self.name!r}: {misplaced}")

@@ -127,6 +127,10 @@ class TtlTable(StateTable):
             left_out = np.concatenate((left_out, self.expired_entries()))
         return self.index.freeze(left_out), self.freeze_columns(self.index.size, without_expired=without_expired)
 
+    def values_at(self, slots: Slots) -> tuple[pa.Array, ...]:
+        """Return the values of entries, and their last accesses."""
+        return self.get(slots), self.get_accesses(slots)
+
     def restore(
         self, keys: Column, namespaces: Column | None, values: Values, accesses: pa.ChunkedArray | None = None
     ) -> None:

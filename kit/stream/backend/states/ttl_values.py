@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.stream.backend.files.sorting import distinct
+from kit.stream.backend.keys.changed_rows import ChangedRows
 from kit.stream.backend.keys.key_run import KeyRun
 from kit.stream.backend.keys.slot_index import FEW_ROWS
 from kit.stream.backend.states.aggregating_state import AggregatingState, AggregatingTable
@@ -82,6 +83,11 @@ class TtlEntryTable(TtlTable):
         super().__init__(*arguments)
         self.accesses = NumberColumn(pa.int64())
         self.accesses.initial = _UNUSED
+
+    def track(self, changes: ChangedRows) -> None:
+        """Note all later changes there, those of the times too."""
+        super().track(changes)
+        self.accesses.track(changes)
 
     def get_accesses(self, slots: Slots) -> pa.Array:
         """Return the time of each entry."""

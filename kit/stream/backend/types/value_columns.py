@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from kit.core.arrow_kinds import Family, kind_of
 from kit.core.state.errors import StateTypeError
 from kit.stream.backend.files.frozen_array import FrozenArray, Readers
+from kit.stream.backend.keys.changed_rows import ChangedRows
 from kit.stream.backend.keys.key_columns import storage_dtype
 from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.backend.keys.slot_index import extended
@@ -53,6 +54,9 @@ class ValueColumn(Entries, Protocol):
     """Entries that can be changed."""
 
     type: pa.DataType
+
+    def track(self, changes: ChangedRows) -> None:
+        """Note all later writes there."""
 
     def ensure(self, capacity: int) -> None:
         """Make room for slots below `capacity`."""
@@ -90,6 +94,11 @@ class NumberColumn:
         self.nulls: Mask | None = None
         self._temporal = kind_of(arrow_type).is_time
         self._readers, self._null_readers = Readers(), Readers()
+        self._changes: ChangedRows | None = None
+
+    def track(self, changes: ChangedRows) -> None:
+        """Note all later writes there."""
+        self._changes = changes
 
     def ensure(self, capacity: int) -> None:
         """Make room for slots below `capacity`."""
@@ -122,7 +131,7 @@ class NumberColumn:
 
     def put_one(self, slot: int, value: Any) -> None:
         """Set one entry from a converted Python value."""
-        if self._readers or self._null_readers:
+        if self._readers or self._null_readers or self._changes is not None:
             self._before_write(slot)
         if value is None or self.nulls is not None:
             self._null_mask()[slot] = value is None
@@ -173,8 +182,8 @@ class NumberColumn:
 
     def reduce_few(self, word: str, slots: list[int], numbers: Sequence[Any], fresh: Slots) -> None:
         """Do what `reduce` does for a few rows of Python numbers, None without a number: faster than the passes."""
-        if self._readers or self._null_readers:
-            self._before_write(np.array(slots))
+        if self._readers or self._null_readers or self._changes is not None:
+            self._before_write(np.array(slots, np.int64))
         if None in numbers:
             self._null_mask()[fresh] = True
         fold, values, nulls = _FOLDS[self.type][word], self.values, self.nulls
@@ -200,6 +209,8 @@ class NumberColumn:
         return time[0].as_py()
 
     def _before_write(self, slots: Slots | int) -> None:
+        if self._changes is not None:
+            self._changes.change(slots)
         if self._readers:
             self._readers.before_write(slots)
         if self._null_readers:
@@ -262,6 +273,19 @@ class FrozenParts:
             part.settle()
 
 
+class CopiedColumn:
+    """Entries that were copied when they were frozen: those of slots 0, 1, 2, ..."""
+
+    def __init__(self, values: pa.Array) -> None:
+        self._values = values
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        return self._values.take(pa.array(slots))
+
+    def settle(self) -> None:
+        """Do nothing: they were copied."""
+
+
 class _PartsColumn:
     """A column that consists of several, of whose arrays `joined` makes one."""
 
@@ -269,6 +293,10 @@ class _PartsColumn:
         self.type = arrow_type
         self._parts = parts
         self._joined = joined
+
+    def track(self, changes: ChangedRows) -> None:
+        for part in self._parts:
+            part.track(changes)
 
     def ensure(self, capacity: int) -> None:
         for part in self._parts:
@@ -330,6 +358,10 @@ class ObjectColumn:
     def __init__(self, arrow_type: pa.DataType) -> None:
         self.type = arrow_type
         self._values: list[Any] = []
+        self._changes: ChangedRows | None = None
+
+    def track(self, changes: ChangedRows) -> None:
+        self._changes = changes
 
     def ensure(self, capacity: int) -> None:
         self._values.extend([None] * (capacity - len(self._values)))
@@ -345,16 +377,20 @@ class ObjectColumn:
         return self._values[slot]
 
     def put_one(self, slot: int, value: Any) -> None:
+        if self._changes is not None:
+            self._changes.change(slot)
         self._values[slot] = value
 
     def clear(self, slots: Slots) -> None:
+        if self._changes is not None:
+            self._changes.change(slots)
         for slot in slots.tolist():
             self._values[slot] = None
 
     def freeze(self, size: int) -> ObjectColumn:
         """Return a copy for a snapshot."""
         frozen = copy(self)
-        frozen._values = self._values[:size]
+        frozen._values, frozen._changes = self._values[:size], None
         return frozen
 
     def settle(self) -> None:
@@ -395,14 +431,16 @@ class ContainerColumn(ObjectColumn):
 
     def put_one(self, slot: int, value: Any) -> None:
         """Set one entry to a container of converted values."""
-        self._values[slot] = value
+        super().put_one(slot, value)
         if self._owned is not None:
             self._owned[slot] = 1
 
     def owned(self, slot: int) -> Any:
-        """Return the container of a slot, safe to change in place."""
+        """Return the container of a slot, safe to change in place, which the caller does at once."""
         if self._owned is not None and not self._owned[slot]:
             self.put_one(slot, self._values[slot].copy())
+        elif self._changes is not None:
+            self._changes.change(slot)
         return self._values[slot]
 
     def freeze(self, size: int) -> ObjectColumn:
