@@ -35,7 +35,11 @@ from kit.core.protocol.tasks import ExecutionState, split_task_name
 from kit.core.protocol.words import handles
 from kit.core.state.operator_state import TaskStateSnapshot
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
-from kit.machines.coordinator.completed.shared_state_registry import private_files, register_shared_state
+from kit.machines.coordinator.completed.shared_state_registry import (
+    private_files,
+    register_shared_state,
+    unregistered_files,
+)
 from kit.machines.coordinator.completing import CheckpointCompletion
 from kit.machines.coordinator.context import CoordinatorContext
 from kit.machines.coordinator.ledger import CheckpointLedger
@@ -77,6 +81,7 @@ class CheckpointAcknowledgement:
                 snapshot = register_shared_state(ledger.store.registry, snapshot, checkpoint_id)
             except ValueError as error:
                 self._decline(event, CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED, str(error)))
+                self._delete(checkpoint_id, unregistered_files(ledger.store.registry, snapshot))
                 return
         if checkpoint is None:
             self._report_metrics(event)
@@ -130,8 +135,12 @@ class CheckpointAcknowledgement:
             )
         paths = tuple(dict.fromkeys(files))
         self._note_ignored(event, result, discarded=len(paths))
+        self._delete(event.checkpoint_id, paths)
+
+    def _delete(self, checkpoint_id: int, files: Iterable[str]) -> None:
+        paths = tuple(dict.fromkeys(files))
         if paths:
-            self._context.emit(DiscardState(paths=paths, checkpoint_id=event.checkpoint_id))
+            self._context.emit(DiscardState(paths=paths, checkpoint_id=checkpoint_id))
 
     def _note_ignored(self, event: Report, result: str, **facts: Any) -> None:
         """Note that a report was ignored; `result` says how its checkpoint ended, or that it is unknown."""

@@ -29,6 +29,7 @@ from kit.core.state.errors import StateDescriptorError, StateRestoreError
 from kit.core.state.handles import NO_OFFSET_SET, IncrementalRemoteKeyedStateHandle, KeyGroupRange
 from kit.core.state.type_changes import TypeChange
 from kit.stream.backend.files.framing import Piece, Sliceable, file_name, state_kind, state_name
+from kit.stream.backend.files.row_order import SPAN_ROWS
 from kit.stream.backend.files.snapshot import (
     EVENT_TIMERS,
     PROCESSING_TIMERS,
@@ -422,9 +423,9 @@ class HeapKeyedStateBackend:
 
     def _take_out(self, kind: str, name: str, stored: list[_StoredRows]) -> None:
         """Remove the entries or timers of a restored state with these keys."""
-        for rows in stored:
-            self._check_schema(rows.batch.schema, name, rows.file)
-            self._check_key_group(rows, name)
+        for file, schema in {rows.file: rows.batch.schema for rows in stored}.items():
+            self._check_schema(schema, name, file)
+        self._check_key_groups(stored, name)
         keys = _joined(name, stored, None)
         if kind in {EVENT_TIMERS, PROCESSING_TIMERS}:
             namespaces = _namespaces(keys)
@@ -441,8 +442,7 @@ class HeapKeyedStateBackend:
             aspects |= aspects_of(schema)
             self.definition.check(name, aspects)
             self._check_schema(schema, name, file)
-        for rows in stored:
-            self._check_key_group(rows, name)
+        self._check_key_groups(stored, name)
         if kind in {EVENT_TIMERS, PROCESSING_TIMERS}:
             table = _joined(name, stored, None)
             namespaces = _namespaces(table)
@@ -501,15 +501,34 @@ class HeapKeyedStateBackend:
                 f"{self.max_parallelism}: key groups would not match"
             )
 
-    def _check_key_group(self, rows: _StoredRows, name: str) -> None:
-        keys = rows.batch.column("key")
-        groups = key_groups(keys, self.max_parallelism)
-        wrong = np.flatnonzero(groups != rows.key_group)
-        if len(wrong):
-            raise StateRestoreError(
-                f"State {name!r} in {rows.file!r}: key {keys[wrong[0]].as_py()!r} is stored under key group "
-                f"{rows.key_group} and belongs to {groups[wrong[0]]}"
-            )
+    def _check_key_groups(self, stored: list[_StoredRows], name: str) -> None:
+        for together in _together(stored):
+            keys = pa.chunked_array([rows.batch.column("key") for rows in together]).combine_chunks()
+            ends = np.cumsum([rows.batch.num_rows for rows in together])
+            place = np.searchsorted(ends, np.arange(len(keys)), side="right")
+            expected = np.array([rows.key_group for rows in together])[place]
+            groups = key_groups(keys, self.max_parallelism)
+            wrong = np.flatnonzero(groups != expected)
+            if len(wrong):
+                row = wrong[0]
+                raise StateRestoreError(
+                    f"State {name!r} in {together[place[row]].file!r}: key {keys[row].as_py()!r} is stored under key "
+                    f"group {expected[row]} and belongs to {groups[row]}"
+                )
+
+
+def _together(stored: list[_StoredRows]) -> Iterator[list[_StoredRows]]:
+    """Yield batches that are checked at once: many small ones would each cost as much as a large one."""
+    together: list[_StoredRows] = []
+    count = 0
+    for rows in stored:
+        together.append(rows)
+        count += rows.batch.num_rows
+        if count >= SPAN_ROWS:
+            yield together
+            together, count = [], 0
+    if together:
+        yield together
 
 
 def _joined(name: str, stored: list[_StoredRows], state: StateTable | None) -> pa.Table:

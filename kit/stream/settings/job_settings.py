@@ -145,7 +145,7 @@ class CheckpointConfig:
     )
     checkpoints_after_tasks_finish: bool = setting(True, FLAG, "execution.checkpointing.checkpoints-after-tasks-finish")
     incremental: bool = setting(False, FLAG, "execution.checkpointing.incremental")
-    most_runs: int = setting(64, count(2))
+    most_runs: int = setting(128, count(2))
     local_recovery: bool = setting(False, FLAG, "execution.checkpointing.local-backup.enabled")
     retention: RetentionPolicy = setting(
         RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION,

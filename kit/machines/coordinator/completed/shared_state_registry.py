@@ -169,6 +169,17 @@ def private_files(state: _WithHandles) -> Iterator[str]:
             yield from handle.files()
 
 
+def unregistered_files(registry: SharedStateRegistry[StreamStateHandle], snapshot: TaskStateSnapshot) -> Iterator[str]:
+    """Yield the path of every file of an acknowledgement that nobody would delete once it is rejected: its private
+    files, and shared ones that are not registered.
+    """
+    for state in snapshot.subtask_states.values():
+        yield from private_files(state)
+        for part in shared_parts(state):
+            if part.handle.physical_id not in registry.entries:
+                yield from part.files()
+
+
 def _is_segment(handle: StateObject) -> bool:
     return isinstance(getattr(handle, "delegate", handle), SegmentFileStateHandle)
 
