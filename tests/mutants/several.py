@@ -6,7 +6,57 @@ from __future__ import annotations
 
 from tests.mutants.finders import ByTest, Finder
 
+RUNS = ByTest("stream/backend/test_runs.py")
+
 SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
+    (
+        "builds-on-what-is-under-way",
+        "an incremental checkpoint builds on the one before it, which may yet be aborted",
+        "kit.stream.backend.runs.incremental_snapshots:IncrementalSnapshots.taken",
+        "self._under_way[checkpoint_id] = runs",
+        "self._under_way[checkpoint_id] = self._complete = runs",
+        RUNS,
+    ),
+    (
+        "removed-in-the-last-interval",
+        "a run has only the keys that were removed in the last interval, not all since the runs that it builds on",
+        "kit.stream.backend.keys.changed_rows:ChangedRows.removed_after",
+        "number > interval",
+        "number == self._removed[-1][0]",
+        RUNS,
+    ),
+    (
+        "forgotten-with-the-newest-run",
+        "what was removed is forgotten up to the newest run of a complete checkpoint, though merging goes back further",
+        "kit.stream.backend.heap:HeapKeyedStateBackend.notify_checkpoint_complete",
+        "runs[0].last_interval",
+        "runs[-1].last_interval",
+        RUNS,
+    ),
+    (
+        "runs-restored-from-the-youngest",
+        "the runs of a restored checkpoint are applied in the opposite order",
+        "kit.stream.backend.runs.restored_runs:in_layers",
+        "[(run.key_groups, run.data) for run in data]",
+        "[(run.key_groups, run.data) for run in reversed(data)]",
+        RUNS,
+    ),
+    (
+        "one-run-more-than-allowed",
+        "runs are merged one checkpoint later than they have to be",
+        "kit.stream.backend.runs.incremental_snapshots:_kept",
+        "len(rows) < most_runs",
+        "len(rows) <= most_runs",
+        RUNS,
+    ),
+    (
+        "restored-rows-count-as-changed",
+        "after a restore a run has all rows of the restored runs but the first again",
+        "kit.stream.backend.runs.incremental_snapshots:IncrementalSnapshots.restored",
+        "enumerate(runs)",
+        "zip([0] * len(runs), runs)",
+        RUNS,
+    ),
     (
         "coldest-of-the-hot-keys",
         "of several hot keys, the one with the least load is named",

@@ -49,7 +49,7 @@ def plain(word: ProtocolMessage) -> ProtocolMessage:
     if isinstance(word, TriggerTaskCheckpoint | NotifyCheckpointComplete | NotifyCheckpointAborted):
         return replace(word, timestamp_ms=NOW_MS)
     if isinstance(word, WriteSnapshot):
-        return replace(word, parts=tuple(replace(part, encode=_encoded(part.encode)) for part in word.parts))
+        return replace(word, parts=tuple(replace(part, encode=_encoded(part.encode)) if part.encode else part for part in word.parts))
     if isinstance(word, WriteChannelStateFile):
         return replace(word, encode=_encoded(word.encode))
     if isinstance(word, SnapshotWritten):

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from kit.hosts.lab import open_scenario
+from kit.hosts.lab import open_scenario, ready_job
 from kit.hosts.lab.errors import Interrupted, LabError
 from kit.hosts.lab.lab import Lab
 from kit.machines.task.stream_task import StreamTask
@@ -93,6 +93,23 @@ def test_a_worker_dies_at_every_moment() -> None:
     env = counts(rows=2, sources=2)
     found = explore(env, exactly_once(expected_output(env)), faults=1, checkpoints=0)
     assert found.holds, found
+
+
+INCREMENTAL = [
+    (0, "kill", 1_000),
+    pytest.param(1, "kill", 30_000, marks=pytest.mark.soak),
+    pytest.param(1, "fail", 30_000, marks=pytest.mark.soak),
+]
+
+
+@pytest.mark.parametrize(("faults", "kind", "states"), INCREMENTAL)
+def test_incremental_checkpoints_hold_in_every_schedule(faults: int, kind: str, states: int) -> None:
+    """Of two checkpoints under way together, the later one builds on the earlier, or does not know of it."""
+    env = ready_job("keyed-sum", rows=2, parallelism=1, restart=3, incremental=True)
+    wanted = exactly_once(expected_output(env))
+    found = explore(env, wanted, faults=faults, checkpoints=2, kinds=[kind])
+    assert found.holds, found
+    assert found.states > states
 
 
 def test_two_checkpoints_may_be_under_way_and_the_newer_one_complete_first() -> None:
