@@ -2,7 +2,8 @@
 
 Handles are read in the form in which a trace has them (`loggable`); those from a file are converted to it first. A
 *piece* is one range: a key group of keyed state, an entry of a list, an in-flight buffer, or a whole file of an LSM
-tree. The end of a piece is not stored: it is the start of the next one in the same file.
+tree or of incremental state of the kit. The end of a piece is not stored: it is the start of the next one in the same
+file.
 """
 
 from __future__ import annotations
@@ -127,7 +128,8 @@ def stream_of(facts: LoggedState) -> _Stream:
         facts = facts["delegate"]
     if "data" in facts:
         return _Stream(facts["handle_name"], 0, facts["data"]["bytes"], inline=True)
-    return _Stream(facts.get("path") or "", facts.get("start_pos", 0), facts.get("size", 0), inline=False)
+    file = facts.get("path") or facts.get("registered_id") or ""  # a placeholder has the id of what it stands for
+    return _Stream(file, facts.get("start_pos", 0), facts.get("size", 0), inline=False)
 
 
 def _at(piece: Piece, stream: _Stream, offset: int, **more: Any) -> Piece:

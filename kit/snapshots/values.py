@@ -1,6 +1,7 @@
 """The values in a snapshot's files, as tables: read piece by piece with the readers that a restore uses.
 
-State that Flink wrote is decoded as an opened checkpoint decodes it (`kit.snapshots.checkpoints`).
+State that Flink wrote, and the runs of incremental state, are decoded as an opened checkpoint decodes them
+(`kit.snapshots.checkpoints`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import pyarrow as pa
 from kit.core.metadata import hook_states
 from kit.core.protocol.elements import Buffer
 from kit.core.state.errors import StateError
+from kit.core.state.handles import IncrementalRemoteKeyedStateHandle
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer
 from kit.run.sizes import size_text
 from kit.snapshots import state_tables
-from kit.snapshots.checkpoints.keyed_parts import KeyedPart, parts_of
+from kit.snapshots.checkpoints.keyed_parts import ArrowKeyedPart, KeyedPart, StateInfo, parts_of
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.formats.headers import TIMER
@@ -80,19 +82,23 @@ def values_of(snapshot: Snapshot) -> StateTables:
     return StateTables(f"What checkpoint {snapshot.checkpoint_id} holds", found, reader.note)
 
 
-Keyed = dict[tuple[str, str, str], list[tuple[str, str, Rows]]]
-"""By kind, operator and name: task, domain of timers, and rows."""
+Keyed = dict[tuple[str, str, str], list[tuple[str, str, Rows | pa.Table]]]
+"""By kind, operator and name: task, domain of timers, and rows: decoded ones of Flink, or the kit's columns."""
 
 
-def _alike(parts: list[tuple[str, str, Rows]]) -> list[pa.Table]:
+def _alike(parts: list[tuple[str, str, Rows | pa.Table]]) -> list[pa.Table]:
     """Return the tables of several tasks with the same columns: times are text in all of them or in none."""
-    tables = [rows.table() for _, _, rows in parts]
+    tables = [_table(rows) for _, _, rows in parts]
     if len({table.schema for table in tables}) > 1:
-        tables = [rows.table(text=True) for _, _, rows in parts]
+        tables = [_table(rows, text=True) for _, _, rows in parts]
     return [
         _with_text(_with_text(table, "domain", domain) if domain else table, "task", task)
         for table, (task, domain, _) in zip(tables, parts, strict=True)
     ]
+
+
+def _table(rows: Rows | pa.Table, *, text: bool = False) -> pa.Table:
+    return rows if isinstance(rows, pa.Table) else rows.table(text=text)
 
 
 @dataclass
@@ -133,16 +139,18 @@ class _Reader:
             self.missing.add(f"{piece.operator}/{piece.subtask}: {error}")
 
     def keyed_state(self) -> Keyed:
-        """Return the keyed state that Flink wrote; what cannot be decoded is counted."""
+        """Return the keyed state that Flink wrote, and the kit's in runs; what cannot be decoded is counted."""
         found: Keyed = {}
         for operator, label, subtask, state, source in self._subtasks():
-            try:
-                managed = state.managed_keyed_state
-                for part in parts_of(managed, (), source, operator.max_parallelism, {}):
-                    if isinstance(part, KeyedPart):
-                        self._decode(part, label, f"{label}/{subtask}", found)
-            except StateError as error:
-                self._not_decoded(label, error, sum(each.state_size for each in state.managed_keyed_state))
+            for handle in state.managed_keyed_state:
+                try:
+                    for part in parts_of((handle,), (), source, operator.max_parallelism, {}):
+                        if isinstance(part, KeyedPart):
+                            self._decode(part, label, f"{label}/{subtask}", found)
+                        elif isinstance(handle, IncrementalRemoteKeyedStateHandle):
+                            _merge(part, label, f"{label}/{subtask}", found)
+                except StateError as error:
+                    self._not_decoded(label, error, handle.state_size)
         return found
 
     def _decode(self, part: KeyedPart, label: str, task: str, found: Keyed) -> None:
@@ -217,6 +225,25 @@ class _Reader:
         else:
             self.read_bytes += data.size
         return data
+
+
+def _merge(part: ArrowKeyedPart, label: str, task: str, found: Keyed) -> None:
+    """Add the rows that the kit's runs leave together, in the columns of a full snapshot."""
+    for info in part.infos():
+        parts = [rows for _, rows in part.tables(info.name, part.groups()) if rows.num_rows]
+        if parts:
+            rows, (key, domain) = pa.concat_tables(parts), _place_of(info, label)
+            first = ["time_ms", "key_group"] if domain else []
+            rows = rows.select([*first, *(each for each in rows.column_names if each not in first)])
+            found.setdefault(key, []).append((task, domain, rows))
+
+
+def _place_of(info: StateInfo, label: str) -> tuple[tuple[str, str, str], str]:
+    """Return the table of the kit's state, and the domain of its timers."""
+    for prefix, domain in ((EVENT_TIMER_PREFIX, "event time"), (PROCESSING_TIMER_PREFIX, "processing time")):
+        if info.kind == TIMER and info.name.startswith(prefix):
+            return (state_tables.TIMERS, label, info.name.removeprefix(prefix)), domain
+    return (state_tables.KEYED, label, info.name), ""
 
 
 def _with_text(rows: pa.Table, name: str, text: str) -> pa.Table:

@@ -10,6 +10,7 @@ import pytest
 from kit.core.metadata import read_metadata
 from kit.core.state.operator_state import TaskStateSnapshot
 from kit.draw.views.checkpoints.shared_state import shared_state
+from kit.files.storage import StateFiles
 from kit.hosts.lab import Lab
 from kit.hosts.lab.jobs.ready_jobs import ready_job
 from kit.machines.coordinator.completed.shared_state_registry import SharedStateRegistry, register_shared_state
@@ -93,6 +94,23 @@ def test_a_run_without_incremental_state_says_so() -> None:
         assert set(found.freed_by(number).file) == {path.rpartition("/")[2] for path in mine}
     assert "None of these is incremental" in found._repr_html_()
     assert "Gone already: checkpoint 1." in found.under
+
+
+def test_the_runs_of_a_job_of_the_kit_stay_as_long_as_a_checkpoint_has_them() -> None:
+    job = ready_job("counters", interval_ms=20, rows=90, incremental=True, max_retained=3)
+    lab = Lab(job, seed=1)
+    lab.run_until(checkpoint=2)
+    found = shared_state(lab)
+    frame = found.to_pandas()
+    reused = frame[frame["chk-1"] & frame["chk-2"]]
+    assert set(reused["directory"]) == {"shared"}
+    assert list(reused["file"].str[-18:]) == ["-0-1-managed_keyed", "-1-1-managed_keyed"]
+    assert reused["shared"].all()
+    assert not set(reused["file"]) & set(found.freed_by(1)["file"])
+    assert set(reused["file"]) <= set(found.freed_by(1, 2)["file"])
+    disk = StateFiles(lab.look.files.filesystem)
+    sizes = {path.rpartition("/")[2]: disk.read(path).size for path in lab.look.files.paths()}
+    assert {row.file: row.bytes for row in frame[frame["shared"]].itertuples()}.items() <= sizes.items()
 
 
 def test_before_the_first_checkpoint_nothing_is_stored() -> None:

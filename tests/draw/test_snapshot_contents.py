@@ -16,7 +16,7 @@ from kit.draw.views.checkpoints.snapshot_contents import MOST_BARS, snapshot_con
 from kit.hosts.lab import Lab
 from kit.hosts.lab.jobs.ready_jobs import ready_job
 from kit.run.subject import Subject
-from kit.snapshots.pieces import HEADER
+from kit.snapshots.pieces import HEADER, SHARED
 from kit.snapshots.source import inline_bytes
 from kit.snapshots.state_tables import KEYED, UNION
 from kit.snapshots.values import positions, rows_in_flight
@@ -122,6 +122,31 @@ def test_all_that_flink_wrote_is_shown(version: str, case: str) -> None:
                 assert shown.get((uid, name), 0) == len(rows), f"{uid}.{name}"
     assert contents.values.note == ""
     assert "Keyed state pojo of " in contents._repr_html_()
+
+
+@pytest.mark.parametrize("name", ["counters", "every-kind", "sessions", "windows"])
+def test_runs_together_have_the_values_of_a_full_checkpoint(name: str) -> None:
+    """Later runs change entries, and remove entries and timers of windows, of the first."""
+    full, incremental = (snapshot_contents(_lab(2, name, incremental=each), 2) for each in (False, True))
+    pieces = incremental.to_pandas()
+    assert pieces[pieces["kind"] == SHARED].groupby("subtask").size().max() == 2
+    found, expected = (
+        {(each.kind, each.operator, each.name): each.rows for each in contents.values}
+        for contents in (incremental, full)
+    )
+    assert found == expected
+    assert not incremental.values.note
+
+
+def test_a_trace_alone_tells_the_runs_that_a_checkpoint_reuses() -> None:
+    lab = _lab(2, "counters", incremental=True)
+    known, told = snapshot_contents(lab, 2), snapshot_contents(lab.trace, 2)
+    frames = [each.to_pandas().query("kind == @SHARED") for each in (known, told)]
+    runs = [set(zip(each["file"], each["bytes"], strict=True)) for each in frames]
+    assert runs[0] == runs[1]
+    assert len(runs[0]) == 4
+    assert "counters/0: runs" in known._repr_html_()
+    assert "LSM" not in known._repr_html_()
 
 
 # --- where everything is ----------------------------------------------------------------------------------------------

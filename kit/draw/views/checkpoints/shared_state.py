@@ -167,8 +167,8 @@ class SharedState:
         sentences = []
         if self.snapshots and not any(each.shared for each in self.files):
             sentences.append(
-                "None of these is incremental: the heap's snapshots are full, so each checkpoint has files of its own, "
-                "and discarding one frees all of them."
+                "None of these is incremental: each checkpoint has files of its own, and discarding one frees all of "
+                "them."
             )
         elif self.snapshots:
             saved = sum((len(each.holders) - 1) * each.size for each in self.files)

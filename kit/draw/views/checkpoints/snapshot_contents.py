@@ -18,6 +18,7 @@ import pandas as pd
 from kit.core.html_tables import frame_html
 from kit.core.markup import Markup
 from kit.core.metadata.sections import OPERATOR
+from kit.core.state.file_names import checkpoint_of
 from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.draw import shapes
 from kit.draw.graphs import text_width
@@ -286,7 +287,7 @@ def _metadata_bar(snapshot: Snapshot) -> Iterator[_Bar]:
 
 
 def _file_bars(snapshot: Snapshot) -> Iterator[_Bar]:
-    """Yield a bar for each file; the files of one LSM tree share a bar."""
+    """Yield a bar for each file; the files of one LSM tree, or the runs of one subtask, share a bar."""
     by_file: dict[tuple[str, bool], list[Piece]] = {}
     trees: dict[str, list[Piece]] = {}
     for piece in snapshot.pieces:
@@ -320,7 +321,8 @@ def _tree_bar(owner: str, pieces: Sequence[Piece]) -> _Bar:
     inline = sum(piece.inline for piece in pieces)
     where = f"{len(pieces)} files, one behind the other" + (f"; {inline} of them in _metadata" if inline else "")
     handle = f"{pieces[0].handle}: {shared} shared, {len(pieces) - shared} private"
-    return _Bar(f"{owner}: LSM tree", where, at, ranges, handle)
+    is_ours = any(piece.kind == SHARED and checkpoint_of(piece.name) is not None for piece in pieces)
+    return _Bar(f"{owner}: {'runs' if is_ours else 'LSM tree'}", where, at, ranges, handle)
 
 
 def _owner(piece: Piece) -> str:
