@@ -29,6 +29,7 @@ SAID = {
     "five-questions": "Explorer(transfers: ",
     "open-a-checkpoint": "totals",
     "edit-a-checkpoint": "['sums', ",
+    "incremental-checkpoints": "2                8182       75110",
     "evolution": "column note (string) was added",
     "spark": "True",
     "endless-sources": "['started', 'one', 'two']",

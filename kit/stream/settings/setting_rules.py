@@ -108,7 +108,6 @@ _CHECKPOINTING, _RECOVERY = "execution.checkpointing", "execution.state-recovery
 _UNALIGNED = f"{_CHECKPOINTING}.unaligned"
 NOT_HERE = {
     f"{_CHECKPOINTING}.storage": "checkpoints are always files; `directory` says where",
-    f"{_CHECKPOINTING}.incremental": "a state backend's choice; the heap backend writes all of its state each time",
     f"{_CHECKPOINTING}.create-subdir": "every job has a directory of its own: two could not share one",
     f"{_CHECKPOINTING}.cleaner.parallel-mode": "what is deleted is deleted in the background, in order",
     f"{_CHECKPOINTING}.write-buffer-size": "a state file is written in one piece",

@@ -47,6 +47,7 @@ FLINKS = {
     "execution.checkpointing.unaligned.forced": False,
     "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file": 5,
     "execution.state-recovery.without-channel-state.checkpoint-id": None,
+    "execution.checkpointing.incremental": False,
     "execution.checkpointing.local-backup.enabled": False,
     "restart-strategy.fixed-delay.attempts": 1,
     "restart-strategy.fixed-delay.delay": SECOND,
@@ -79,7 +80,7 @@ OTHERWISE = {
 }
 """Our defaults that are not Flink's. Its buffers have 32 KiB; 0 it has in reactive mode only, which is ours."""
 FLINK_ALSO_HAS = (
-    *("storage", "cleaner.parallel-mode", "incremental", "create-subdir", "write-buffer-size"),
+    *("storage", "cleaner.parallel-mode", "create-subdir", "write-buffer-size"),
     *("local-backup.dirs", "file-merging.enabled"),
     "unaligned.interruptible-timers.enabled",
 )
