@@ -93,14 +93,17 @@ class Journey:
         return self.taken or self.lost
 
     def crossing(self, cut: Cut | None) -> Crossing | None:
-        """Return the element's position relative to a cut.
+        """Return the element's position relative to a cut. This is the only place that decides it.
 
-        Return None if the cut is of another epoch, or if one of the element's two tasks has no cut.
+        The position is final once both tasks have copied their state. What is sent later is AFTER the cut.
+
+        The position is None in three cases: the cut is of another epoch; a task has not copied its state; or the
+        element was lost before its receiver did so, because a region restarted within the epoch.
         """
         if cut is None or cut.epoch != self.epoch or self.queued is None:
             return None
         sender, receiver = cut.instants.get(self.sender), cut.instants.get(self.receiver)
-        if sender is None or receiver is None:
+        if sender is None or receiver is None or (self.lost is not None and self.lost < receiver):
             return None
         sent_before, taken_before = self.queued < sender, self.taken is not None and self.taken < receiver
         if sent_before:
@@ -177,7 +180,7 @@ class Journeys:
 
         Columns: epoch, channel, sender, receiver, kind, rows, checkpoint_id (of a barrier), queued_ms, sent_ms,
         received_ms, taken_ms (Int64). Given a checkpoint, `crossing` is BEFORE, IN_FLIGHT, AFTER or AGAINST its cut, or
-        "" if one of the two tasks has no cut.
+        "" for None: see `Journey.crossing`.
         """
         import pandas as pd
 

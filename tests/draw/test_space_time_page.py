@@ -39,12 +39,11 @@ def opened(page: Page, exported: Path, width: int = 1280) -> Locator:
 
 COUNTS = """
 () => {
-  const { run, chosen, cut } = pane;
-  const { epoch } = run.checkpoints.get(chosen);
+  const { run, chosen } = pane;
   const found = {};
   run.elements.look.forEach((look, i) => {
-    const side = look === run.RECORDS && run.crossing(i, cut, epoch);
-    if (side) found[side] = (found[side] ?? 0) + 1;
+    const side = run.lookOf("elements", i, chosen);
+    if (side in run.table.crossings) found[side] = (found[side] ?? 0) + 1;
   });
   return found;
 }

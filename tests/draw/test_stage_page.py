@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from kit import CheckpointConfig, CollectionSource, CollectSink, StreamEnvironment
 from kit.draw.page.page import export_html
+from kit.draw.stage.facts import MOST_MISSING
 from kit.hosts.lab import Lab, ready_job
+from kit.stream.graph.slot_sharing import in_gangs
+from kit.stream.operators.aggregates import sum_
 from tests.draw.labs import lab_of
 from tests.draw.looks import JOBS, KEEP_TEXTS, SETTLED, THEMES, WIDTHS, WRONG, picture_file, run_of_job
 from tests.draw.script import story
@@ -207,6 +211,58 @@ def test_a_checkpoint_says_who_acknowledged_when(page: Page, tmp_path: Path) -> 
     rows = details.locator("tbody tr").all_inner_texts()
     assert len(rows) == 4
     assert all(re.search(r"\d+ ms", row) for row in rows)
+
+
+def test_only_tasks_that_take_part_are_still_to_come(page: Page, tmp_path: Path) -> None:
+    env = StreamEnvironment("uneven", parallelism=4, checkpoint=CheckpointConfig(interval_ms=50))
+    short, long = (
+        env.from_source(CollectionSource([{"k": n % 8, "n": n} for n in range(rows)], batch_rows=1), uid=name)
+        for name, rows in (("short", 4), ("long", 200))
+    )
+    short.union(long).key_by("k").aggregate(total=sum_("n")).uid("totals").sink_to(CollectSink("out"), uid="out")
+    lab = Lab(env, seed=1)
+    lab.run_until(lambda lab: any(len(each.expected) == 8 for each in lab.moment().pending))
+    (pending,) = lab.moment().pending
+    assert not any(task.startswith("short") for task in pending.missing), "its tasks have finished"
+    assert len(pending.missing) > MOST_MISSING
+    page.goto(export_html(lab, tmp_path / "lab.html").as_uri())
+    page.keyboard.press("End")
+    page.locator(".kit-pendings .kit-flag").click()
+    named = page.locator(".kit-details tbody tr td:first-child").all_inner_texts()
+    assert named == [*pending.missing]
+    lab.run_until(lambda lab: any(len(each.acked) == 8 for each in lab.moment().pending))
+    page.goto("about:blank")
+    page.goto(export_html(lab, tmp_path / "lab.html").as_uri())
+    page.keyboard.press("End")
+    page.locator(".kit-pendings .kit-flag").click()
+    expect(page.locator(".kit-details")).to_contain_text("8 of 8")
+    expect(page.locator(".kit-details")).not_to_contain_text("Still to come")
+
+
+def test_a_task_is_on_the_worker_of_its_slot(page: Page, tmp_path: Path) -> None:
+    env = StreamEnvironment("regions", chaining=False, failover="region")
+    for name in ("one", "other"):
+        env.from_source(CollectionSource([{"n": 1}]), uid=name).sink_to(CollectSink(name), uid=f"{name}-out")
+    workers = {}
+    for job in (env.job_graph(), in_gangs(env.job_graph())):
+        lab = Lab(job)
+        lab.run()
+        page.goto(export_html(lab, tmp_path / "lab.html").as_uri())
+        page.keyboard.press("End")
+        for task in ("one/0", "other/0"):
+            touch(page, f"t:{task}")
+            facts = page.locator(".kit-details dl").first
+            workers[len(lab.look.stages[-1].slots), task] = facts.locator("dt:text-is('worker') + dd").inner_text()
+    everywhere, in_region = (
+        "with the same subtask of every other vertex",
+        "with the same subtask of its region's other vertices",
+    )
+    assert workers == {
+        (0, "one/0"): f"0, {everywhere}",
+        (0, "other/0"): f"0, {everywhere}",
+        (2, "one/0"): f"0, {in_region}",
+        (2, "other/0"): f"1, {in_region}",
+    }
 
 
 def test_a_page_counts_the_steps_of_its_lab(page: Page, tmp_path: Path) -> None:

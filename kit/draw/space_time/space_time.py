@@ -142,15 +142,9 @@ class SpaceTime:
 
     def drawing(self) -> Drawing:
         """Return the drawing of the diagram."""
-        began, elements = self.found.last.began_ms, self.found.elements
-        cut = None if self.checkpoint is None else self.found.cuts.get(self.checkpoint)
-
-        def side(number: int) -> str:
-            crossing = elements[number].crossing(cut)
-            return "" if crossing is None else crossing.name
-
+        began = self.found.last.began_ms
         interval = (self.since_ms - began, self.until_ms - began)
-        return Drawing(self.document, self.checkpoint, interval, WIDTH, side)
+        return Drawing(self.document, self.checkpoint, interval, WIDTH)
 
     def _sentences(self) -> Iterator[Markup]:
         for y, look, size, words in ((30, "title", 16, self.caption), (51, "under", 12.5, self.outcome)):

@@ -6,7 +6,8 @@ JobMaster's and one per task, numbered. `table` has the looks (`space_time_looks
 - `elements` and `letters` are arrows, `{"from": k, "columns": {...}}`: their rows from the k-th on, with the columns
   `Arrow`. `phrases` are their words.
 - `marks` are the run's, each a row of `Mark`; a checkpoint has its own.
-- `cut` of a checkpoint are the lanes and times at which its tasks copied their state.
+- `cut` of a checkpoint are the lanes and times at which its tasks copied their state, and `sides` say which buffers of
+  each channel are on which side of it (`space_time_sides.py`).
 
 An update about a running job contains only rows that are new or may have changed: elements in flight and pending
 checkpoints. -1 marks what has not happened. All words of the diagram are here, except its controls.
@@ -15,19 +16,18 @@ checkpoints. -1 marks what has not happened. All words of the diagram are here, 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-
 from kit.core.protocol.tasks import vertex_of
 from kit.draw.space_time.space_time_looks import NAMES, TABLE, phase_look
+from kit.draw.space_time.space_time_sides import NEVER, CutSides, Sides
 from kit.run.checkpoint_path import Path, Span
-from kit.run.checkpoint_words import Crossed, how_it_went, slow_phases, spans_of_task, what_crossed
+from kit.run.checkpoint_words import how_it_went, slow_phases, spans_of_task, what_crossed
 from kit.run.durations import duration
 from kit.run.element_kinds import ELEMENTS as ELEMENT_KINDS
-from kit.run.journeys import Cut, Follower, Instant, Journey, Journeys, Letter, Life
+from kit.run.journeys import Follower, Instant, Journey, Journeys, Letter, Life
 from kit.run.moments.job_state import ABORTED, COMPLETED, PENDING, CheckpointMoment
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage
@@ -35,7 +35,6 @@ from kit.why.phases import Waiting, waits_for
 
 T = TypeVar("T", Journey, Letter)
 
-NEVER = -1
 JOB_MASTER = "JobMaster"
 """The name of lane 0."""
 
@@ -100,6 +99,7 @@ class SpaceTimeFeed:
         self._settled: set[int] = set()
         """Checkpoints that were sent and will not change any more."""
         self._lanes: dict[str, int] = {JOB_MASTER: 0}
+        self._sides = Sides()
 
     @property
     def found(self) -> Journeys:
@@ -241,13 +241,13 @@ class SpaceTimeFeed:
     def _checkpoints(self, run: Run, found: Journeys) -> Iterator[dict[str, Any]]:
         """Return the checkpoints that are new or may have changed."""
         unsettled = {number: each for number, each in found.last.checkpoints.items() if number not in self._settled}
-        crossed = _crossed(found, [number for number in unsettled if number in found.cuts])
+        self._sides.follow(found)
         for number, known in unsettled.items():
             life, cut = found.lives.get(number), found.cuts.get(number)
             if life is None:
                 continue
             epoch = found.epoch_at(life.triggered)
-            crossing = crossed.get(number, Crossed())
+            sides = CutSides() if cut is None else self._sides.of(number, cut)
             instants = {} if cut is None else cut.instants
             cut_of_lanes = {task: at for task, at in instants.items() if task in self._lanes}
             sign = SIGNS.get(known.status, "…")
@@ -258,9 +258,10 @@ class SpaceTimeFeed:
                 "status": known.status,
                 "triggered": life.triggered.n,
                 "finished": _n(life.finished),
-                "said": what_crossed(known, crossing, instants, run.trace.detailed),
+                "said": what_crossed(known, sides.crossed, instants, run.trace.detailed),
                 "went": how_it_went(found, known),
-                "crossed": crossing,
+                "crossed": sides.crossed,
+                "sides": dict(sides.sides) if run.trace.detailed else {},
                 "cut": [(self._lanes[task], at.n) for task, at in cut_of_lanes.items()],
                 "marks": [
                     *self._life(found, known, life),
@@ -344,37 +345,3 @@ def _is_settled(found: Journeys, known: CheckpointMoment, epoch: int) -> bool:
         return False
     paths = (found.paths.get((known.checkpoint_id, task)) for task in known.expected)
     return epoch < found.last.epoch or all(path is not None and "ack" in path.ends for path in paths)
-
-
-def _crossed(found: Journeys, numbers: Sequence[int]) -> dict[int, Crossed]:
-    """Return what crosses the cuts of these checkpoints, counted for all elements at once."""
-    if not numbers:
-        return {}
-    tasks: dict[str, int] = {}
-    since = min(min(found.cuts[number].instants.values()).n for number in numbers)
-    rows = [
-        (
-            tasks.setdefault(each.sender, len(tasks)),
-            tasks.setdefault(each.receiver, len(tasks)),
-            each.epoch,
-            each.rows,
-            _n(each.queued),
-            np.iinfo(np.int64).max if each.taken is None else each.taken.n,
-        )
-        for each in found.elements
-        if each.kind == "buffer" and (each.over is None or each.over.n >= since)
-    ]
-    table = np.array(rows, dtype=np.int64).reshape(-1, 6).T
-    return {number: _crossed_one(found.cuts[number], tasks, table) for number in numbers}
-
-
-def _crossed_one(cut: Cut, tasks: Mapping[str, int], table: np.ndarray[Any, np.dtype[np.int64]]) -> Crossed:
-    sender, receiver, epoch, rows, queued, taken = table
-    at = np.full(max(1, len(tasks)), NEVER, dtype=np.int64)
-    for task, instant in cut.instants.items():
-        if task in tasks:
-            at[tasks[task]] = instant.n
-    have_cuts = (epoch == cut.epoch) & (at[sender] != NEVER) & (at[receiver] != NEVER)
-    before, taken_before = queued < at[sender], taken < at[receiver]
-    in_flight, against = have_cuts & before & ~taken_before, have_cuts & ~before & taken_before
-    return Crossed(int(in_flight.sum()), int(rows[in_flight].sum()), int(against.sum()), int(rows[against].sum()))

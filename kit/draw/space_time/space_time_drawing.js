@@ -287,7 +287,7 @@ class Drawing {
         if (source[i] < 0 || target[i] < 0) return;
         const above = this.y(source[i]), below = this.y(target[i]);
         if (!this.isIn(above) && !this.isIn(below) && (above < scene.top) === (below < scene.top)) return;
-        const look = run.lookOf(name, i, scene);
+        const look = run.lookOf(name, i, scene.chosen);
         const key = look === "barrier" ? `barrier ${checkpoint[i] % 4}` : look;
         const rows = found.get(key);
         if (rows) rows.push(i); else found.set(key, [i]);

@@ -15,8 +15,9 @@ from math import ceil, inf
 from typing import Any
 
 from kit.draw.charts.round_numbers import round_step
-from kit.draw.space_time.space_time_data import NEVER, Arrow, Mark
+from kit.draw.space_time.space_time_data import Arrow, Mark
 from kit.draw.space_time.space_time_looks import ARROWS, LAYERS, LEGEND, LOOKS, NAMES, SIZES, STYLES, Look
+from kit.draw.space_time.space_time_sides import NEVER, Side, look_in
 from kit.run.durations import duration
 from kit.run.journeys import Crossing
 
@@ -44,20 +45,12 @@ class Primitive:
 
 
 class Drawing:
-    """The drawing of a document's interval, in ms since the run began, on a width in px.
-
-    `side` returns the side of the chosen cut on which an element is, by its number.
-    """
+    """The drawing of a document's interval, in ms since the run began, on a width in px."""
 
     def __init__(
-        self,
-        document: Mapping[str, Any],
-        chosen: int | None,
-        interval: tuple[float, float],
-        width: float,
-        side: Callable[[int], str],
+        self, document: Mapping[str, Any], chosen: int | None, interval: tuple[float, float], width: float
     ) -> None:
-        self._document, self._chosen, self._side, self.width = document, chosen, side, width
+        self._document, self._chosen, self.width = document, chosen, width
         self._since, self._until = interval
         self._scale = width / max(self._until - self._since, 1e-9)
         runs = document["clock"]["runs"]
@@ -67,6 +60,9 @@ class Drawing:
         self._checkpoints = {each["id"]: each for each in document["checkpoints"]}
         self._cut: dict[int, int] = {} if chosen not in self._checkpoints else dict(self._checkpoints[chosen]["cut"])
         self._epoch = None if chosen not in self._checkpoints else self._checkpoints[chosen]["epoch"]
+        self._sides: Mapping[int | str, Sequence[Side]] = (
+            {} if chosen not in self._checkpoints else self._checkpoints[chosen]["sides"]
+        )
         self.seen: set[str] = set()
         """The entries of the legend that occur."""
         self.sampled: dict[str, int] = {}
@@ -295,14 +291,18 @@ class Drawing:
                 arrow = Arrow(*(column[number] for column in columns.values()))
                 if NEVER in (arrow.source, arrow.target):
                     continue
-                look = NAMES[arrow.look]
-                if look == "records" and self._chosen is not None:
-                    look = self._side(number) or look
+                look = self._look_of(arrow, number)
                 found.setdefault((look, arrow.checkpoint % 4 if look == "barrier" else 0), []).append(arrow)
         for look in ARROWS:
             for hue in range(4):
                 if arrows := found.get((look, hue)):
                     yield from self._of_look(look, self._thinned(look, arrows))
+
+    def _look_of(self, arrow: Arrow, row: int) -> str:
+        """Return the look of an arrow: of a buffer of records, that of its side of the chosen cut."""
+        if NAMES[arrow.look] != "records" or arrow.epoch != self._epoch or arrow.pick not in self._sides:
+            return NAMES[arrow.look]
+        return NAMES[look_in(self._sides[arrow.pick], row)]
 
     def _thinned(self, look: str, arrows: list[Arrow]) -> list[Arrow]:
         """Of very many, leave out those that look the same, then every n-th one."""

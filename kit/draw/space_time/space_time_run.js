@@ -1,5 +1,5 @@
 // A run's document from `space_time_data.py`, first whole and then in pieces: positions in time, what is visible between
-// two moments, an element's side of a checkpoint's cut, and the hint about each thing.
+// two moments, the look and the hint of each thing.
 
 const BLOCK = 64;
 const NEVER = -1;
@@ -123,22 +123,13 @@ class SpaceTimeRun {
     return at;
   }
 
-  // Return an element's side of a cut, as in `kit.run.journeys.Crossing`; "" if unknown.
-  crossing(i, cut, epoch) {
-    const { source, target, start, over, lost } = this.elements;
-    if (this.elements.epoch[i] !== epoch) return "";
-    const sender = cut[source[i]] ?? NEVER, receiver = cut[target[i]] ?? NEVER;
-    if (sender === NEVER || receiver === NEVER) return "";
-    const takenBefore = over[i] !== NEVER && !lost[i] && over[i] < receiver;
-    if (start[i] < sender) return takenBefore ? "BEFORE" : "IN_FLIGHT";
-    return takenBefore ? "AGAINST" : "AFTER";
-  }
-
-  // Return the look of an arrow: of a buffer of records, its side of the chosen cut.
-  lookOf(name, i, { chosen, cut, epoch }) {
-    const look = this[name].look[i];
-    const side = look === this.RECORDS && chosen !== null ? this.crossing(i, cut, epoch?.epoch) : "";
-    return side || this.names[look];
+  // Return the look of an arrow: of a buffer of records, that of its side of the chosen cut. The sides of a channel are
+  // those of `space_time_sides.py`: the last row on each, and its look.
+  lookOf(name, i, chosen) {
+    const { look, epoch, pick } = this[name];
+    const known = look[i] === this.RECORDS ? this.checkpoints.get(chosen) : undefined;
+    const sides = known?.epoch === epoch[i] ? known.sides[pick[i]] : undefined;
+    return this.names[sides?.find(([last]) => last === NEVER || i <= last)[1] ?? look[i]];
   }
 
   // --- words -------------------------------------------------------------------------------------------------------

@@ -85,6 +85,13 @@ class FilmMoment {
     return (this.into.get(task) ?? []).filter((number) => this.channel(number).awaited !== undefined);
   }
 
+  // Say on which worker a task runs, and with which others.
+  worker(task) {
+    const { tasks, workers, beside } = this.stage;
+    const number = workers[tasks.indexOf(task)];
+    return number === undefined ? undefined : `${number}, with ${beside}`;
+  }
+
   // Return the last frames about an item, newest first.
   events(selected) {
     const found = [];
@@ -274,7 +281,7 @@ class Details {
         ["state", fact.lost ? "killed" : `${fact.frozen ? "frozen, was " : ""}${(fact.state ?? "not started").toLowerCase()}`],
         ["error", fact.error],
         ["attempt", fact.attempt],
-        ["worker", `${name.slice(name.lastIndexOf("/") + 1)}, with the same subtask of every other vertex`],
+        ["worker", this.known.worker(name)],
         ["restored from", fact.restored === undefined ? undefined : this.link(`checkpoint:${fact.restored}`, `checkpoint ${fact.restored}`)],
         ["published up to", fact.published === undefined ? undefined : this.link(`checkpoint:${fact.published}`, `checkpoint ${fact.published}`)],
         ["waits for", waits.length ? `barrier ${this.known.channel(waits[0]).awaited} from ${few(waits.map((number) => this.known.ends.get(number)[0]), 8)}` : undefined],
@@ -344,7 +351,7 @@ class Details {
     const fact = this.known.get(selected);
     if (fact === undefined) return [make("p", { class: "kit-quiet" }, "It has not begun, or belongs to another run.")];
     const acks = this.known.all(`ack:${name}/`).sort(([, a], [, b]) => b - a);
-    const done = new Set(acks.map(([task]) => task));
+    const done = new Set([...acks.map(([task]) => task), ...(fact.absent ?? [])]);
     const missing = fact.status === "pending" ? (fact.missing ?? this.known.stage.tasks.filter((task) => !done.has(task))) : [];
     return [
       this.list([

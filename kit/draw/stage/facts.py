@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.draw.stage.drawing import Touched
-from kit.run.moments.job_state import ChannelMoment, CheckpointMoment, Item, MessageMoment, Moment, TaskMoment
+from kit.run.moments.job_state import PENDING, ChannelMoment, CheckpointMoment, Item, MessageMoment, Moment, TaskMoment
 from kit.run.reason_words import ended_because
 
 Facts = dict[str, Any]
@@ -74,14 +74,18 @@ def _item(item: Item) -> list[Any]:
 
 def _checkpoint(checkpoint: CheckpointMoment, moment: Moment) -> Facts:
     finished_ms = checkpoint.finished_ms
+    missing, expected = list(checkpoint.missing), set(checkpoint.expected)
+    is_named = 0 < len(missing) <= MOST_MISSING
+    has_absent = checkpoint.status == PENDING and not is_named
     known = {
         "status": checkpoint.status,
         "step": checkpoint.step,
         "triggered": checkpoint.triggered_ms - moment.began_ms,
         "finished": None if finished_ms is None else finished_ms - moment.began_ms,
         "expected": len(checkpoint.expected),
-        "acked": len(checkpoint.expected) - len(checkpoint.missing),
-        "missing": list(checkpoint.missing) if len(checkpoint.missing) <= MOST_MISSING else [],
+        "acked": len(expected) - len(missing),
+        "missing": missing if is_named else [],
+        "absent": [task for task in moment.tasks if task not in expected] if has_absent else [],
         "size": checkpoint.size_bytes,
         "reason": ended_because(checkpoint.reason),
         "savepoint": checkpoint.savepoint,
@@ -90,7 +94,10 @@ def _checkpoint(checkpoint: CheckpointMoment, moment: Moment) -> Facts:
 
 
 MOST_MISSING = 6
-"""The most tasks with missing acknowledgements that are named; others follow from the acknowledgements."""
+"""The most tasks with missing acknowledgements that are named, because each acknowledgement would repeat the others. If
+they are not named, the absent tasks are: those of which a pending checkpoint expects no acknowledgement. The rest
+follows from the acknowledgements.
+"""
 
 
 def _message(message: MessageMoment, moment: Moment) -> list[Any]:

@@ -54,6 +54,8 @@ MOST_INSERTED = 200
 DEFER_FROM = 8_000
 """With more records than this, pictures are drawn later if they can be requested."""
 MARGIN = 30
+BESIDE, BESIDE_IN_REGION = "the same subtask of every other vertex", "the same subtask of its region's other vertices"
+"""The other tasks on a task's worker, if all vertices share the slots, and if each region has slots of its own."""
 Film = dict[str, Any]
 
 
@@ -308,6 +310,8 @@ class FilmBuilder:
             "vertices": [[v.name, list(v.operators), v.parallelism, v.max_parallelism] for v in stage.vertices],
             "closed": sorted(layout.closed),
             "tasks": tasks,
+            "workers": [stage.slot_of(task) for task in tasks],
+            "beside": BESIDE_IN_REGION if stage.slots else BESIDE,
             "channels": [[c.number, numbers[c.source], numbers[c.target]] for c in stage.channels],
         }
 
