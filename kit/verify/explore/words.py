@@ -20,6 +20,7 @@ from kit.core.protocol.messages import (
     TaskStateChanged,
     TriggerTaskCheckpoint,
 )
+from kit.core.protocol.snapshots import SnapshotPart
 from kit.core.protocol.words import ProtocolMessage
 from kit.verify.explore.digest import Digester
 from kit.verify.explore.tables import Interned
@@ -49,12 +50,17 @@ def plain(word: ProtocolMessage) -> ProtocolMessage:
     if isinstance(word, TriggerTaskCheckpoint | NotifyCheckpointComplete | NotifyCheckpointAborted):
         return replace(word, timestamp_ms=NOW_MS)
     if isinstance(word, WriteSnapshot):
-        return replace(word, parts=tuple(replace(part, encode=_encoded(part.encode)) if part.encode else part for part in word.parts))
+        return replace(word, parts=tuple(map(_with_content, word.parts)))
     if isinstance(word, WriteChannelStateFile):
         return replace(word, encode=_encoded(word.encode))
     if isinstance(word, SnapshotWritten):
         return replace(word, sync_ms=0)
     return word
+
+
+def _with_content(part: SnapshotPart) -> SnapshotPart:
+    """Return the part with its content encoded, unless it is incremental and has no content of its own."""
+    return part if part.encode is None else replace(part, encode=_encoded(part.encode))
 
 
 def _encoded(encode: Any) -> Encoded:
