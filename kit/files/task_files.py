@@ -22,6 +22,7 @@ from kit.core.state.handles import (
     ByteStreamStateHandle,
     HandleAndLocalPath,
     IncrementalRemoteKeyedStateHandle,
+    KeyGroupRange,
     KeyGroupsStateHandle,
     OperatorStreamStateHandle,
     StreamStateHandle,
@@ -120,7 +121,8 @@ class TaskFiles:
     def _read_state(self, command: commands.ReadState) -> ProtocolMessage:
         parts: list[RestoredPart] = []
         streams: dict[StreamStateHandle, Any] = {}
-        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id, command.key_group_range)
+        wanted = command.key_group_range or KeyGroupRange.EMPTY
+        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id, wanted)
         try:
             for operator_id, state in command.restore.state.subtask_states.items():
                 for foreign in (*state.managed_keyed_state, *state.raw_keyed_state):

@@ -498,10 +498,14 @@ class GrantCredit(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadState(Command):
-    """Read all state that the restore refers to; of incremental keyed state, which is never cut, these key groups."""
+    """Read all state that the restore refers to.
+
+    Of incremental keyed state, whose handles are never cut, `key_group_range` is to be read; it is None without such
+    state.
+    """
 
     restore: TaskRestore
-    key_group_range: KeyGroupRange
+    key_group_range: KeyGroupRange | None = None
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.StateRead, events.StateReadFailed)

@@ -16,6 +16,7 @@ from typing import Any
 
 from kit.core.state.handles import (
     ByteStreamStateHandle,
+    IncrementalRemoteKeyedStateHandle,
     InputStateHandle,
     KeyedStateHandle,
     OperatorStreamStateHandle,
@@ -169,6 +170,12 @@ class TaskStateSnapshot(CompositeStateHandle):
     def handles(self) -> Iterator[StateObject]:
         """Yield every handle, operator by operator."""
         return chain.from_iterable(state.handles() for state in self.subtask_states.values())
+
+    @property
+    def is_incremental(self) -> bool:
+        """True if there is keyed state in files of several checkpoints."""
+        states = (handle for state in self.subtask_states.values() for handle in state.managed_keyed_state)
+        return any(isinstance(handle, IncrementalRemoteKeyedStateHandle) for handle in states)
 
     @property
     def checkpointed_size(self) -> int:

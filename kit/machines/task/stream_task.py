@@ -201,7 +201,7 @@ class StreamTask(Machine):
             self._recover_channels(())
             self._run()
         else:
-            key_groups = self.vertex.key_group_range
+            key_groups = self.vertex.key_group_range if message.restore.state.is_incremental else None
             self.emit(commands.ReadState(restore=message.restore, key_group_range=key_groups))
         self._prune_local_state(message.restore.checkpoint_id, commands.LocalCopies.OTHER)
 
