@@ -71,8 +71,8 @@ COORDINATOR: tuple[Row, ...] = (
         "late-ack-forgotten",
         "the state of an acknowledgement that comes after its checkpoint was aborted is never deleted",
         "kit.machines.coordinator.acknowledging:CheckpointAcknowledgement._ignore",
-        "if paths:\n    ...",
-        "if paths and (not shared_is_registered):\n    ...",
+        "self._delete(event.checkpoint_id, paths)",
+        "shared_is_registered or self._delete(event.checkpoint_id, paths)",
         ByTest(
             "machines/coordinator/test_completing.py::test_state_that_nobody_wants_is_discarded_but_never_another_jobs"
         ),

@@ -79,7 +79,7 @@ def test_what_is_found_is_a_scenario_that_fails_until_the_fault_is_mended(
     name: str, lines: int, tmp_path: Path
 ) -> None:
     with planted(MUTANTS[name]):
-        result = swarm(range(60, 260), shrink=150)
+        result = swarm(range(66, 266), shrink=150)
         (failure,) = result.failures
         again = failure.smallest.trial.run()
         path = failure.save_scenario(tmp_path / "found.scenario")
@@ -355,7 +355,7 @@ def test_random_jobs_have_every_size_and_setting() -> None:
     assert {job.buffer_bytes for job in jobs} == {60, 200, 4_194_304}
     assert {(job.beside, job.failover) for job in jobs} == {(n, way) for n in (0, 6, 12) for way in ("full", "region")}
     assert {job.mode for job in jobs} == MODES.keys()
-    assert {name: {job.settings[name] for job in jobs} for name in jobs[0].settings} == {
+    assert {name: {job.settings.get(name) for job in jobs} for job in jobs for name in job.settings} == {
         "interval_ms": {None, 20, 40, 80},
         "timeout_ms": {2_000, 10_000},
         "min_pause_ms": {0, 20},
@@ -365,6 +365,8 @@ def test_random_jobs_have_every_size_and_setting() -> None:
         "local_recovery": {True, False},
         "store": {"memory", "filesystem"},
         "tolerable_failures": {1, 2, 1_000},
+        "incremental": {None, True},
+        "most_runs": {None, 2, 3, 64},
     }
     assert {len(job.stages) for job in jobs} == {0, 1, 2}
 

@@ -312,22 +312,28 @@ class RandomJob:
         if self.beside:
             yield replace(self, beside=0)
         if self.branch:
-            yield replace(self, branch="")
+            yield replace(self, branch="", two_phase=False)
         for number in range(len(self.stages)):
             yield replace(self, stages=self.stages[:number] + self.stages[number + 1 :])
         for rows in dict.fromkeys([self.rows // 4, self.rows // 2, self.rows - 1]):
             if 0 <= rows < self.rows:
                 yield replace(self, rows=rows)
         plain = RandomJob()
-        plainer = ("two_phase", "chaining", "credits", "buffer_bytes", "batch_rows", "mode", "hooks", "failover")
+        plainer = ["chaining", "credits", "buffer_bytes", "batch_rows", "mode", "hooks", "failover"]
+        if self.branch:  # without one, two phases mean nothing
+            plainer.insert(0, "two_phase")
         changes: list[dict[str, Any]] = [
             *({name: number} for name in ("splits", "parallelism") for number in range(1, getattr(self, name))),
             *({name: getattr(plain, name)} for name in plainer if getattr(self, name) != getattr(plain, name)),
         ]
         for change in changes:
             yield replace(self, **change)
-        for name in [name for name, value in self.settings.items() if value is not None]:
-            yield replace(self, settings={key: value for key, value in self.settings.items() if key != name})
+        given = {name: value for name, value in self.settings.items() if value is not None}
+        if len(given) > 1:
+            yield replace(self, settings={})
+        for name in given:
+            without = {key: value for key, value in self.settings.items() if key not in (name, NEEDED_BY.get(name))}
+            yield replace(self, settings=without)
 
     def __str__(self) -> str:
         way = " -> ".join(["source", *self.stages, "sink"])
@@ -344,6 +350,8 @@ class RandomJob:
 
 
 NAME, ARROW, BESIDE = "random", " -> ", "beside"
+NEEDED_BY = {"incremental": "most_runs"}
+"""A setting that means nothing without another one, by that one."""
 _FIELDS = tuple(each.name for each in fields(RandomJob) if each.name != "settings")
 
 
