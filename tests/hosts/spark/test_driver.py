@@ -284,7 +284,7 @@ def test_state_of_another_type_fails_the_job_at_once(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("nothing_left")
 def test_while_a_job_is_restarted_it_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     restart = FixedDelay(attempts=3, delay_ms=60_000)
-    with job_of(totals_job(tmp_path, restart=restart, function=fails_at_7)) as job:
+    with job_of(totals_job(tmp_path, restart=restart, function=fails_at_7, interval_ms=60_000)) as job:
         job.start()
         until(lambda: job.status == "RESTARTING", job)
         assert "KeyError: 'no carrier 7'" in job.error

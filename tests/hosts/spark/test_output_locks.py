@@ -90,7 +90,8 @@ def test_a_cell_that_is_run_again_while_its_job_runs_is_refused(tmp_path: Path, 
 
 
 def test_a_start_may_end_the_job_that_is_in_its_way(tmp_path: Path) -> None:
-    with running(rows_job(tmp_path, mode="overwrite")) as first, running(rows_job(tmp_path / "other", "other")):
+    slow = {"mode": "overwrite", "rate": 5}
+    with running(rows_job(tmp_path, **slow)) as first, running(rows_job(tmp_path / "other", "other", **slow)):
         await_output(tmp_path)
         with SparkJob(rows_job(tmp_path, mode="overwrite", first=1_000), launch=ThreadGang) as second:
             second.start(replace=True)

@@ -338,7 +338,7 @@ def test_rows_outlive_the_jobs_and_the_savepoints_before(tmp_path: Path, caplog:
     restored: dict[str, Any] = {}
     counts, before = [], collected()
     for number in range(2):
-        env = numbers(CollectSink("out"), rows_per_second=100, directory=str(tmp_path / f"checkpoints-{number}"))
+        env = numbers(CollectSink("out"), rows_per_second=20, directory=str(tmp_path / f"checkpoints-{number}"))
         with SparkJob(env, launch=ThreadGang, **restored) as job:
             job.start().wait_until_running(timeout_s=60)
             job.trigger_checkpoint()
