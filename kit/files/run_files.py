@@ -12,24 +12,22 @@ from kit.core.state.errors import StateRestoreError
 from kit.core.state.handles import IncrementalRemoteKeyedStateHandle, KeyGroupRange, KeyGroupsStateHandle, StateObject
 from kit.files.storage import StateFiles
 from kit.stream.backend.files.partial_file import read_wanted
-from kit.stream.backend.runs.manifest import RunEntry, decode_manifest, files_in_order, is_manifest
+from kit.stream.backend.runs.manifest import RunEntry, is_manifest
 from kit.stream.backend.runs.restored_runs import RestoredRun
-from kit.stream.backend.runs.run_file import key_groups_of_run
+from kit.stream.backend.runs.run_file import runs_in_order
 
 
 def runs_of(
     handle: IncrementalRemoteKeyedStateHandle, storage: StateFiles
 ) -> Iterator[tuple[RunEntry, KeyGroupsStateHandle]]:
-    """Yield the runs of an incremental snapshot in order, each with the places of its key groups.
+    """Return the runs of an incremental snapshot in order, each with the places of its key groups.
 
     Raises StateRestoreError for state of another backend, or damage; StorageError if a file cannot be read.
     """
     data = storage.read(handle.meta_state)
     if not is_manifest(data):
         raise not_ours(handle)
-    entries = decode_manifest(data, f"of {handle!r}")
-    for entry, file in zip(entries, files_in_order(handle, entries), strict=True):
-        yield entry, key_groups_of_run(file.handle, entry.name, partial(storage.read_range, file.handle))
+    return runs_in_order(handle, data, lambda file: partial(storage.read_range, file))
 
 
 def read_runs(

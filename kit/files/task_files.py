@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from kit.core.protocol import commands, events
 from kit.core.protocol.duties import Command
 from kit.core.protocol.outages import may_pass
@@ -193,20 +195,28 @@ class TaskFiles:
             return self._write_runs(command, part, part.runs)
         location, checkpoint_id = CheckpointLocation(command.location), command.checkpoint_id
         local = self._local if location == self._storage.location_for_checkpoint(checkpoint_id) else None
-        if part.write is not None and local is None and self._storage.takes_pieces(location):
-            with self._storage.create_stream(location, part.file_name) as out:
-                where = part.write(out.write)
-                stream = out.close_and_get_handle()
-        else:
-            assert part.encode is not None
-            data, where = part.encode()
-            stream = self._storage.to_handle(data, location, part.file_name)
-            if local is not None and not isinstance(stream, ByteStreamStateHandle):
-                local.store(command.subtask, checkpoint_id, part.file_name, data)
+        stream, where, data = self._write_file(part, location, at_once=local is not None)
+        if local is not None and data is not None and not isinstance(stream, ByteStreamStateHandle):
+            local.store(command.subtask, checkpoint_id, part.file_name, data)
         if part.kind in KEYED_KINDS:
             assert part.key_group_range is not None
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
         return OperatorStreamStateHandle(where, stream)
+
+    def _write_file(
+        self, part: SnapshotPart, location: CheckpointLocation, *, at_once: bool = False
+    ) -> tuple[StreamStateHandle, Any, pa.Buffer | None]:
+        """Write a part's file, large ones piece by piece if the storage can and not `at_once`.
+
+        Return its handle, the content of the handle, and the bytes if they were encoded at once.
+        """
+        if part.write is not None and not at_once and self._storage.takes_pieces(location):
+            with self._storage.create_stream(location, part.file_name) as out:
+                where = part.write(out.write)
+                return out.close_and_get_handle(), where, None
+        assert part.encode is not None
+        data, where = part.encode()
+        return self._storage.to_handle(data, location, part.file_name), where, data
 
     def _write_runs(
         self, command: commands.WriteSnapshot, part: SnapshotPart, runs: SharedRuns
@@ -217,13 +227,7 @@ class TaskFiles:
         """
         own: tuple[HandleAndLocalPath, ...] = ()
         if part.encode is not None:
-            shared = self._storage.shared_location
-            if part.write is not None and self._storage.takes_pieces(shared):
-                with self._storage.create_stream(shared, part.file_name) as out:
-                    part.write(out.write)
-                    stream = out.close_and_get_handle()
-            else:
-                stream = self._storage.to_handle(part.encode()[0], shared, part.file_name)
+            stream, _, _ = self._write_file(part, self._storage.shared_location)
             own = (HandleAndLocalPath(part.file_name, stream),)
         try:
             manifest = self._storage.to_handle(runs.manifest, CheckpointLocation(command.location), runs.manifest_name)

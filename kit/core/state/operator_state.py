@@ -73,6 +73,11 @@ class OperatorSubtaskState(CompositeStateHandle):
             for handle in self.handles()
         )
 
+    @property
+    def is_incremental(self) -> bool:
+        """True if there is keyed state in files of several checkpoints."""
+        return any(isinstance(handle, IncrementalRemoteKeyedStateHandle) for handle in self.managed_keyed_state)
+
     def _label(self) -> str:
         if self.finished:
             return "finished"
@@ -173,9 +178,8 @@ class TaskStateSnapshot(CompositeStateHandle):
 
     @property
     def is_incremental(self) -> bool:
-        """True if there is keyed state in files of several checkpoints."""
-        states = (handle for state in self.subtask_states.values() for handle in state.managed_keyed_state)
-        return any(isinstance(handle, IncrementalRemoteKeyedStateHandle) for handle in states)
+        """True if an operator's state is."""
+        return any(state.is_incremental for state in self.subtask_states.values())
 
     @property
     def checkpointed_size(self) -> int:

@@ -81,7 +81,7 @@ class CheckpointAcknowledgement:
                 snapshot = register_shared_state(ledger.store.registry, snapshot, checkpoint_id)
             except ValueError as error:
                 self._decline(event, CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED, str(error)))
-                self._delete(checkpoint_id, unregistered_files(ledger.store.registry, snapshot))
+                self._delete(checkpoint_id, tuple(unregistered_files(ledger.store.registry, snapshot)))
                 return
         if checkpoint is None:
             self._report_metrics(event)
@@ -137,8 +137,7 @@ class CheckpointAcknowledgement:
         self._note_ignored(event, result, discarded=len(paths))
         self._delete(event.checkpoint_id, paths)
 
-    def _delete(self, checkpoint_id: int, files: Iterable[str]) -> None:
-        paths = tuple(dict.fromkeys(files))
+    def _delete(self, checkpoint_id: int, paths: tuple[str, ...]) -> None:
         if paths:
             self._context.emit(DiscardState(paths=paths, checkpoint_id=checkpoint_id))
 

@@ -34,8 +34,8 @@ from kit.snapshots.serializers.types import Type
 from kit.stream.backend.files.framing import state_kind, state_name
 from kit.stream.backend.files.snapshot import EVENT_TIMERS, MAGIC, PROCESSING_TIMERS, KeyedStateFile
 from kit.stream.backend.runs.latest_rows import LatestRows
-from kit.stream.backend.runs.manifest import decode_manifest, files_in_order, is_manifest
-from kit.stream.backend.runs.run_file import REMOVED, key_groups_of_run
+from kit.stream.backend.runs.manifest import is_manifest
+from kit.stream.backend.runs.run_file import is_removal, runs_in_order
 from kit.stream.backend.states.last_access import has_last_access
 
 WINDOW_BYTES = 1 << 24
@@ -356,7 +356,7 @@ class ArrowKeyedPart:
     def infos(self) -> list[StateInfo]:
         """Return the states."""
         schemas = (schema for each in self._files for schema in each.file.schemas)
-        known = {state_name(schema): schema for schema in schemas if not state_kind(schema).startswith(REMOVED)}
+        known = {state_name(schema): schema for schema in schemas if not is_removal(schema)}
         return [_own_info(schema) for schema in known.values()]
 
     def groups(self) -> list[int]:
@@ -421,8 +421,8 @@ def _left_of(runs: list[list[pa.RecordBatch]]) -> pa.Table | None:
 
 def _removed_and_set(run: list[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
     """Return the batches of keys that a run removes, and those of rows that it sets."""
-    removed = [batch for batch in run if state_kind(batch.schema).startswith(REMOVED)]
-    return removed, [batch for batch in run if not state_kind(batch.schema).startswith(REMOVED)]
+    removed = [batch for batch in run if is_removal(batch.schema)]
+    return removed, [batch for batch in run if not is_removal(batch.schema)]
 
 
 def _own_info(schema: pa.Schema) -> StateInfo:
@@ -478,9 +478,8 @@ def _runs(
 ) -> Iterator[tuple[KeyGroupsStateHandle, Stream]]:
     """Yield the runs of incremental state that the kit wrote, oldest first. Raises CheckpointError."""
     try:
-        for file in files_in_order(handle, decode_manifest(manifest, f"of {handle!r}")):
-            stream = source.stream(file.handle)
-            yield key_groups_of_run(file.handle, file.local_path, stream.slice), stream
+        for _, key_groups in runs_in_order(handle, manifest, lambda file: source.stream(file).slice):
+            yield key_groups, source.stream(key_groups)
     except StateRestoreError as error:
         raise CheckpointError(str(error)) from error
 

@@ -504,8 +504,7 @@ class HeapKeyedStateBackend:
     def _check_key_groups(self, stored: list[_StoredRows], name: str) -> None:
         for together in _together(stored):
             keys = pa.chunked_array([rows.batch.column("key") for rows in together]).combine_chunks()
-            ends = np.cumsum([rows.batch.num_rows for rows in together])
-            place = np.searchsorted(ends, np.arange(len(keys)), side="right")
+            place = np.repeat(np.arange(len(together)), [rows.batch.num_rows for rows in together])
             expected = np.array([rows.key_group for rows in together])[place]
             groups = key_groups(keys, self.max_parallelism)
             wrong = np.flatnonzero(groups != expected)

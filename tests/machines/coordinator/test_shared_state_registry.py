@@ -14,13 +14,13 @@ from kit.core.state.handles import (
     IncrementalRemoteKeyedStateHandle,
     KeyGroupRange,
     KeyGroupsStateHandle,
+    PlaceholderStreamStateHandle,
     SegmentFileStateHandle,
     StateScope,
     StreamStateHandle,
 )
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.machines.coordinator.completed.shared_state_registry import (
-    PLACEHOLDER,
     RecoveryClaimMode,
     SharedStateRegistry,
     private_files,
@@ -70,9 +70,12 @@ class Played:
         return None
 
     def _register(self, step: dict[str, Any]) -> str:
-        handle = PLACEHOLDER if step["handle"] == "PLACEHOLDER" else Handle(step["handle"], step["equality"])
+        is_placeholder = step["handle"] == "PLACEHOLDER"
+        found = (
+            PlaceholderStreamStateHandle(step["key"], 0) if is_placeholder else Handle(step["handle"], step["equality"])
+        )
         prevent = step["prevent_discard_created"]
-        return self.registry.register(step["key"], handle, step["checkpoint_id"], keep_creator=prevent).name
+        return self.registry.register(step["key"], found, step["checkpoint_id"], keep_creator=prevent).name
 
 
 @pytest.mark.flink(

@@ -26,16 +26,6 @@ from kit.core.state.handles import (
 )
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState, TaskStateSnapshot
 
-
-class Placeholder:
-    """A placeholder for a file of an earlier checkpoint (Flink's `PlaceholderStreamStateHandle`)."""
-
-    def __repr__(self) -> str:
-        return "PLACEHOLDER"
-
-
-PLACEHOLDER = Placeholder()
-
 HandleT = TypeVar("HandleT")
 
 
@@ -64,7 +54,12 @@ class SharedStateRegistry(Generic[HandleT]):
         self._highest_unclaimed_id = -1
 
     def register(
-        self, key: str, handle: HandleT | Placeholder, checkpoint_id: int, *, keep_creator: bool = False
+        self,
+        key: str,
+        handle: HandleT | PlaceholderStreamStateHandle,
+        checkpoint_id: int,
+        *,
+        keep_creator: bool = False,
     ) -> HandleT:
         """Register that checkpoint `checkpoint_id` uses `handle`, and return the handle to use instead.
 
@@ -75,14 +70,14 @@ class SharedStateRegistry(Generic[HandleT]):
             raise ValueError(f"chk-{checkpoint_id} registers shared state {key}, but the registry is closed")
         entry = self.entries.get(key)
         if entry is None:
-            if isinstance(handle, Placeholder):
+            if isinstance(handle, PlaceholderStreamStateHandle):
                 raise ValueError(
                     f"chk-{checkpoint_id} reuses shared state {key}, which no earlier checkpoint registered: the task "
                     "believes in a checkpoint that was discarded; it must upload the file again"
                 )
             self.entries[key] = SharedStateEntry(handle, checkpoint_id, checkpoint_id)
             return handle
-        if not isinstance(handle, Placeholder) and entry.handle != handle:
+        if not isinstance(handle, PlaceholderStreamStateHandle) and entry.handle != handle:
             raise ValueError(f"shared state {key} is {entry.handle!r}, but chk-{checkpoint_id} calls it {handle!r}")
         entry.last_used_id = max(entry.last_used_id, checkpoint_id)
         entry.keeps_creator |= keep_creator
@@ -195,15 +190,11 @@ def register_shared_state(
     registered = {
         operator_id: _with_registered(registry, state, checkpoint_id)
         for operator_id, state in snapshot.subtask_states.items()
-        if state.managed_keyed_state and _is_incremental(state)
+        if state.is_incremental
     }
     if not registered:
         return snapshot
     return replace(snapshot, subtask_states={**snapshot.subtask_states, **registered})
-
-
-def _is_incremental(state: OperatorSubtaskState) -> bool:
-    return any(isinstance(handle, IncrementalRemoteKeyedStateHandle) for handle in state.managed_keyed_state)
 
 
 def _with_registered(
@@ -213,19 +204,12 @@ def _with_registered(
     for handle in state.managed_keyed_state:
         if isinstance(handle, IncrementalRemoteKeyedStateHandle):
             shared = tuple(
-                replace(
-                    part, handle=registry.register(part.handle.physical_id, _unless_known(part.handle), checkpoint_id)
-                )
+                replace(part, handle=registry.register(part.handle.physical_id, part.handle, checkpoint_id))
                 for part in handle.shared_state
             )
             handle = replace(handle, shared_state=shared)
         handles.append(handle)
     return replace(state, managed_keyed_state=tuple(handles))
-
-
-def _unless_known(handle: StreamStateHandle) -> StreamStateHandle | Placeholder:
-    """Return the handle to register: no file for a placeholder, whose file must be known."""
-    return PLACEHOLDER if isinstance(handle, PlaceholderStreamStateHandle) else handle
 
 
 def shared_file_names(states: Iterable[OperatorState]) -> tuple[str, ...]:

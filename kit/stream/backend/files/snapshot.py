@@ -157,9 +157,7 @@ class KeyedSnapshot:
 
         A pure function of the snapshot, which may run in any thread while the backend continues.
         """
-        pieces: list[Piece] = []
-        offsets = self.write(pieces.append)
-        return joined(pieces), offsets
+        return at_once(self.write)
 
     def write(self, out: Callable[[Piece], object]) -> tuple[int, ...]:
         """Write the file to `out` in pieces, and return the offsets as `encode` does.
@@ -189,6 +187,13 @@ class KeyedSnapshot:
                 yield key_group, number, message
 
         return merge(*(of_state(*each) for each in enumerate(self.states)), key=itemgetter(0, 1))
+
+
+def at_once(write: Callable[[Callable[[Piece], object]], tuple[int, ...]]) -> tuple[pa.Buffer, tuple[int, ...]]:
+    """Return the whole file that `write` writes in pieces, and what it returns."""
+    pieces: list[Piece] = []
+    offsets = write(pieces.append)
+    return joined(pieces), offsets
 
 
 def _written(pieces: list[Piece], out: Callable[[Piece], object]) -> int:

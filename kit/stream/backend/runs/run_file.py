@@ -15,17 +15,23 @@ those of the state without the values. In one run, first keys are removed, then 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from kit.core.state.errors import StateRestoreError
-from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle, StreamStateHandle
-from kit.stream.backend.files.framing import Piece, joined, section
+from kit.core.state.handles import (
+    IncrementalRemoteKeyedStateHandle,
+    KeyGroupRange,
+    KeyGroupsStateHandle,
+    StreamStateHandle,
+)
+from kit.stream.backend.files.framing import Piece, section, state_kind
 from kit.stream.backend.files.partial_file import PartialFile, ReadRange
-from kit.stream.backend.files.snapshot import KeyedSnapshot, KeyedStateFile
+from kit.stream.backend.files.snapshot import KeyedSnapshot, KeyedStateFile, at_once
+from kit.stream.backend.runs.manifest import RunEntry, decode_manifest, files_in_order
 
 REMOVED = "removed "
 """The beginning of the kind of a state that holds the keys of removed entries."""
@@ -48,9 +54,7 @@ class RunSnapshot:
 
     def encode(self) -> tuple[pa.Buffer, tuple[int, ...]]:
         """Return the file, and the offset of each key group, as `KeyedSnapshot.encode` does."""
-        pieces: list[Piece] = []
-        offsets = self.write(pieces.append)
-        return joined(pieces), offsets
+        return at_once(self.write)
 
     def write(self, out: Callable[[Piece], object]) -> tuple[int, ...]:
         """Write the file to `out` in pieces, and return the offsets."""
@@ -67,6 +71,25 @@ class RunSnapshot:
             out(piece)
         out(_END.pack(where, _END_MAGIC))
         return offsets
+
+
+def is_removal(schema: pa.Schema) -> bool:
+    """Return True for the schema of a state that holds the keys of removed entries."""
+    return state_kind(schema).startswith(REMOVED)
+
+
+def runs_in_order(
+    handle: IncrementalRemoteKeyedStateHandle,
+    manifest: bytes | pa.Buffer,
+    reader: Callable[[StreamStateHandle], ReadRange],
+) -> Iterator[tuple[RunEntry, KeyGroupsStateHandle]]:
+    """Yield the runs of an incremental snapshot, oldest first, each with the places of its key groups.
+
+    `reader` returns the function that reads a file. Raises StateRestoreError for damage, and what that function raises.
+    """
+    entries = decode_manifest(manifest, f"of {handle!r}")
+    for entry, file in zip(entries, files_in_order(handle, entries), strict=True):
+        yield entry, key_groups_of_run(file.handle, entry.name, reader(file.handle))
 
 
 def key_groups_of_run(stream: StreamStateHandle, name: str, read_range: ReadRange) -> KeyGroupsStateHandle:
