@@ -219,7 +219,7 @@ def some_keys(key_type: pa.DataType, chance: Random) -> list[Any]:
 
 @pytest.mark.parametrize("key_type", [pa.int64(), pa.string()], ids=str)
 @given(seed=st.integers(0, 1 << 32), most_runs=st.sampled_from([2, 3, 5, 64]))
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100, in_ci=6), deadline=None)
 def test_runs_hold_the_state_at_their_moment(key_type: pa.DataType, seed: int, most_runs: int) -> None:
     """Checkpoints overlap, complete, are aborted or superseded; the job goes on from one of them, or on its own."""
     chance = Random(seed)
@@ -256,7 +256,7 @@ def test_runs_hold_the_state_at_their_moment(key_type: pa.DataType, seed: int, m
 
 
 @given(seed=st.integers(0, 1 << 32))
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40, in_ci=8), deadline=None)
 def test_runs_are_dealt_out_on_a_rescale(seed: int) -> None:
     """Two subtasks with different numbers of runs become one or three, whose next snapshots are full."""
     chance = Random(seed)
