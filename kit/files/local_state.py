@@ -10,6 +10,9 @@ copies outlive the process, but not the job: `directory` belongs to one run of i
 that of another run. A completed checkpoint makes copies of earlier ones obsolete, an aborted one its own copies, and a
 restore all but those of the restored checkpoint.
 
+The runs of an incremental checkpoint are in the directories of the checkpoints that wrote them. Beside its own run each
+has the list of all its runs, `<file name>.runs`, and no run on the list of a remaining checkpoint is deleted.
+
 A copy never causes a failure: errors when writing, reading or deleting it are ignored. In-flight data and savepoints
 have no copies. Follows `TaskLocalStateStoreImpl` and `TaskStateManagerImpl`, which keep a list of the copies; here the
 names of the files contain all that is needed.
@@ -30,7 +33,7 @@ from pyarrow import fs
 
 from kit.core.protocol.commands import LocalCopies
 from kit.core.protocol.properties import Durability
-from kit.core.state.errors import StorageError
+from kit.core.state.errors import StateRestoreError, StorageError
 from kit.core.state.handles import (
     FileStateHandle,
     IncrementalRemoteKeyedStateHandle,
@@ -42,9 +45,10 @@ from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.run_files import read_runs
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.machines.restore.prioritized import PrioritizedOperatorSubtaskState
-from kit.stream.backend.files.partial_file import PartialFile, read_wanted
+from kit.stream.backend.files.partial_file import PartialFile, ReadRange, read_wanted
+from kit.stream.backend.runs.manifest import decode_manifest
 
-SLOT, CHECKPOINT = "slot-", "chk-"
+SLOT, CHECKPOINT, RUNS = "slot-", "chk-", ".runs"
 KINDS = (
     SubtaskStateKind.MANAGED_OPERATOR,
     SubtaskStateKind.MANAGED_KEYED,
@@ -79,14 +83,36 @@ class LocalState:
             path = f"{self._location(subtask, checkpoint_id).directory}/{file_name}.{zlib.crc32(data):08x}"
             self._files.write(path, data)
 
+    def store_list(self, subtask: int, checkpoint_id: int, file_name: str, manifest: bytes) -> None:
+        """Keep the list of the runs of an incremental state, so that their copies are kept, too."""
+        self.store(subtask, checkpoint_id, f"{file_name}{RUNS}", manifest)
+
     def prune(self, subtask: int, checkpoint_id: int, copies: LocalCopies) -> None:
-        """Delete a slot's copies of some checkpoints."""
-        superfluous = _SUPERFLUOUS[copies]
-        for name in self._names(f"{self._directory}/{SLOT}{subtask}"):
-            found = int(name.removeprefix(CHECKPOINT))
-            if superfluous(found, checkpoint_id):
-                with suppress(StorageError):
-                    self._files.dispose_on_failure(self._location(subtask, found))
+        """Delete a slot's copies of some checkpoints, except for runs that another one needs."""
+        is_superfluous = _SUPERFLUOUS[copies]
+        found = [int(name.removeprefix(CHECKPOINT)) for name in self._names(f"{self._directory}/{SLOT}{subtask}")]
+        superfluous = [number for number in found if is_superfluous(number, checkpoint_id)]
+        if not superfluous:
+            return
+        needed = {run for number in found if number not in superfluous for run in self._listed_runs(subtask, number)}
+        for number in superfluous:
+            with suppress(StorageError):
+                self._delete(self._location(subtask, number), needed)
+
+    def _listed_runs(self, subtask: int, checkpoint_id: int) -> Iterator[str]:
+        """Yield the names of the runs of a checkpoint. A damaged list costs copies and nothing else."""
+        for name, path in self._files_in(self._location(subtask, checkpoint_id).directory):
+            if name.endswith(RUNS):
+                with suppress(StorageError, StateRestoreError):
+                    yield from (run.name for run in decode_manifest(self._files.read(path), path))
+
+    def _delete(self, location: CheckpointLocation, needed: set[str]) -> None:
+        """Delete the copies of a checkpoint, except for those of the `needed` files."""
+        copies = list(self._files_in(location.directory))
+        if needed.isdisjoint(name for name, _ in copies):
+            self._files.dispose_on_failure(location)
+        else:
+            self._files.discard(path for name, path in copies if name not in needed)
 
     def drop(self, subtask: int | None = None) -> None:
         """Delete all copies, after the job has ended, or all copies of one slot."""
@@ -116,12 +142,29 @@ class LocalState:
             raise StorageError(f"{path!r} is not the copy that was written: the checkpoint's own file is read instead")
         return data
 
+    def run_reader(self) -> Callable[[StreamStateHandle], pa.Buffer | None]:
+        """Return a function that reads the copy of a run from any slot of this machine: None if none is intact."""
+        slots = [f"{self._directory}/{slot}" for slot in self._names(self._directory)]
+        directories = [f"{slot}/{checkpoint}" for slot in slots for checkpoint in self._names(slot)]
+        paths = {name: path for directory in directories for name, path in self._files_in(directory)}
+
+        def read(run: StreamStateHandle) -> pa.Buffer | None:
+            path = paths.get(_file_name(run))
+            with suppress(StorageError):
+                return None if path is None else self.read(FileStateHandle(path, run.state_size))
+            return None
+
+        return read
+
     def _copies(self, checkpoint_id: int) -> Iterator[tuple[str, str]]:
         """Yield file name and path of each copy, from any slot of this machine."""
         for slot in self._names(self._directory):
-            directory = f"{self._directory}/{slot}/{CHECKPOINT}{checkpoint_id}"
-            for name in self._names(directory):
-                yield name.rpartition(".")[0], f"{directory}/{name}"
+            yield from self._files_in(f"{self._directory}/{slot}/{CHECKPOINT}{checkpoint_id}")
+
+    def _files_in(self, directory: str) -> Iterator[tuple[str, str]]:
+        """Yield the name of each copied file, and the path of its copy."""
+        for name in self._names(directory):
+            yield name.rpartition(".")[0], f"{directory}/{name}"
 
     def _location(self, subtask: int, checkpoint_id: int) -> CheckpointLocation:
         return CheckpointLocation(f"{self._directory}/{SLOT}{subtask}/{CHECKPOINT}{checkpoint_id}")
@@ -132,12 +175,16 @@ class LocalState:
         return []
 
 
+def _file_name(file: StreamStateHandle) -> str:
+    return (file.path or "").rpartition("/")[2]
+
+
 def _moved(handles: Any, there: dict[str, str]) -> Iterator[Any]:
-    """Yield the handles whose files have a copy, as handles of the copies. Runs have none."""
+    """Yield the handles whose files have a copy, as handles of the copies, except for runs, which are chosen singly."""
     for handle in handles:
         if isinstance(handle, IncrementalRemoteKeyedStateHandle):
             continue
-        path = there.get((handle.delegate.path or "").rpartition("/")[2])
+        path = there.get(_file_name(handle.delegate))
         if path is not None:
             yield replace(handle, delegate=FileStateHandle(path, handle.delegate.state_size))
 
@@ -145,7 +192,7 @@ def _moved(handles: Any, there: dict[str, str]) -> Iterator[Any]:
 class StateReader:
     """A reader of the state that a task restores: an intact copy if there is one, else the checkpoint's own file.
 
-    Of incremental state, it reads only `key_groups`. There are no copies of that.
+    Of incremental state, it reads only `key_groups` if the file is the checkpoint's own.
     """
 
     def __init__(
@@ -157,6 +204,7 @@ class StateReader:
         self._key_groups = key_groups
         self.from_local = 0
         """The number of files read so far that were copies."""
+        self._read_copy = (lambda run: None) if local is None else local.run_reader()
 
     def read(self, state: OperatorSubtaskState) -> Iterator[tuple[SubtaskStateKind, Any, Any]]:
         """Yield kind, handle as assigned by the JobMaster, and bytes of an operator's state, managed and raw.
@@ -183,13 +231,21 @@ class StateReader:
         copies = 0
         for true, handle in zip(truth, handles, strict=True):
             if isinstance(handle, IncrementalRemoteKeyedStateHandle):
-                found.append((true, read_runs(handle, self._storage, self._key_groups)))
+                found.append((true, read_runs(handle, self._storage, self._key_groups, self._range_reader)))
                 continue
             copy = None if self._local is None else self._local.read(handle.delegate)
             found.append((true, read(handle) if copy is None else copy))
             copies += copy is not None
         self.from_local += copies
         return found
+
+    def _range_reader(self, run: StreamStateHandle) -> ReadRange:
+        """Return the function that reads a run: from its copy if there is an intact one."""
+        copy = self._read_copy(run)
+        if copy is None:
+            return partial(self._storage.read_range, run)
+        self.from_local += 1
+        return copy.slice
 
     def _read_whole(self, handle: Any) -> pa.Buffer:
         return self._storage.read(handle.delegate)

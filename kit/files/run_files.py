@@ -5,42 +5,53 @@ A run is read as any file of keyed state is, once its index is known: the header
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from kit.core.state.errors import StateRestoreError
-from kit.core.state.handles import IncrementalRemoteKeyedStateHandle, KeyGroupRange, KeyGroupsStateHandle, StateObject
+from kit.core.state.handles import (
+    IncrementalRemoteKeyedStateHandle,
+    KeyGroupRange,
+    KeyGroupsStateHandle,
+    StateObject,
+    StreamStateHandle,
+)
 from kit.files.storage import StateFiles
-from kit.stream.backend.files.partial_file import read_wanted
+from kit.stream.backend.files.partial_file import ReadRange, read_wanted
 from kit.stream.backend.runs.manifest import RunEntry, is_manifest
 from kit.stream.backend.runs.restored_runs import RestoredRun
 from kit.stream.backend.runs.run_file import runs_in_order
 
 
 def runs_of(
-    handle: IncrementalRemoteKeyedStateHandle, storage: StateFiles
-) -> Iterator[tuple[RunEntry, KeyGroupsStateHandle]]:
-    """Return the runs of an incremental snapshot in order, each with the places of its key groups.
+    handle: IncrementalRemoteKeyedStateHandle,
+    storage: StateFiles,
+    reader: Callable[[StreamStateHandle], ReadRange] | None = None,
+) -> Iterator[tuple[RunEntry, KeyGroupsStateHandle, ReadRange]]:
+    """Return the runs of an incremental snapshot in order, each with the places of its key groups, and what reads it.
 
-    Raises StateRestoreError for state of another backend, or damage; StorageError if a file cannot be read.
+    `reader` returns a function that reads a file, by default from the storage. Raises StateRestoreError for state of
+    another backend, or damage; StorageError if a file cannot be read.
     """
     data = storage.read(handle.meta_state)
     if not is_manifest(data):
         raise not_ours(handle)
-    return runs_in_order(handle, data, lambda file: partial(storage.read_range, file))
+    return runs_in_order(handle, data, reader or (lambda file: partial(storage.read_range, file)))
 
 
 def read_runs(
-    handle: IncrementalRemoteKeyedStateHandle, storage: StateFiles, wanted: KeyGroupRange
+    handle: IncrementalRemoteKeyedStateHandle,
+    storage: StateFiles,
+    wanted: KeyGroupRange,
+    reader: Callable[[StreamStateHandle], ReadRange] | None = None,
 ) -> tuple[RestoredRun, ...]:
-    """Read what the runs hold of the wanted key groups. Raises as `runs_of` does."""
+    """Read what the runs hold of the wanted key groups. Parameters and errors are those of `runs_of`."""
     found = []
-    for entry, whole in runs_of(handle, storage):
+    for entry, whole, read_range in runs_of(handle, storage, reader):
         key_groups = whole.intersection(wanted)
         if key_groups is None:
             raise StateRestoreError(f"Run {entry.name!r} has {whole.key_group_range!r}, none of {wanted!r}")
-        data = read_wanted(key_groups, partial(storage.read_range, key_groups.delegate))
-        found.append(RestoredRun(entry, key_groups, data))
+        found.append(RestoredRun(entry, key_groups, read_wanted(key_groups, read_range)))
     return tuple(found)
 
 

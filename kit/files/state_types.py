@@ -115,7 +115,7 @@ def _with_headers(
 def _runs_of(handle: IncrementalRemoteKeyedStateHandle, storage: StateFiles) -> list[KeyGroupsStateHandle]:
     """Return the runs of incremental state; none if they are unreadable, or another backend's."""
     try:
-        return [key_groups for _, key_groups in runs_of(handle, storage)]
+        return [key_groups for _, key_groups, _ in runs_of(handle, storage)]
     except (OSError, ValueError, StateRestoreError):
         return []
 

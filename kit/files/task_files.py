@@ -223,12 +223,17 @@ class TaskFiles:
     ) -> IncrementalRemoteKeyedStateHandle:
         """Write the run of an incremental part, if it has one, where later checkpoints may refer to it.
 
-        There are no copies of runs for local recovery. Flink: `RocksDBStateUploader`.
+        Flink: `RocksDBStateUploader`.
         """
         own: tuple[HandleAndLocalPath, ...] = ()
+        local, subtask, checkpoint_id = self._local, command.subtask, command.checkpoint_id
         if part.encode is not None:
-            stream, _, _ = self._write_file(part, self._storage.shared_location)
+            stream, _, data = self._write_file(part, self._storage.shared_location, at_once=local is not None)
             own = (HandleAndLocalPath(part.file_name, stream),)
+            if local is not None and data is not None and not isinstance(stream, ByteStreamStateHandle):
+                local.store(subtask, checkpoint_id, part.file_name, data)
+        if local is not None:
+            local.store_list(subtask, checkpoint_id, part.file_name, runs.manifest)
         try:
             manifest = self._storage.to_handle(runs.manifest, CheckpointLocation(command.location), runs.manifest_name)
         except Exception:
@@ -238,7 +243,7 @@ class TaskFiles:
         return IncrementalRemoteKeyedStateHandle(
             runs.backend_identifier,
             part.key_group_range,
-            command.checkpoint_id,
+            checkpoint_id,
             (*runs.reused, *own),
             (),
             manifest,

@@ -11,6 +11,7 @@ from kit.core.state.errors import StorageError
 from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle, RelativeFileStateHandle
 from kit.core.state.operator_state import OperatorSubtaskState
 from kit.files.local_state import LocalState
+from kit.stream.backend.runs.manifest import RunEntry, encode_manifest
 
 JOB = "0" * 32
 NAME = "ab-0-7-keyed"
@@ -84,3 +85,72 @@ def test_a_disk_that_takes_nothing_fails_nothing(tmp_path: Path) -> None:
     local.prune(0, 7, LocalCopies.SAME)
     local.drop(0)
     local.drop()
+
+
+# --- runs of incremental state ----------------------------------------------------------------------------------------
+
+
+def with_runs(tmp_path: Path) -> LocalState:
+    """Return the copies of four checkpoints: the third one has merged two runs, the fourth builds on it."""
+    local = LocalState(str(tmp_path / "local"), JOB)
+    for checkpoint_id, runs in {1: [1], 2: [1, 2], 3: [1, 3], 4: [1, 3, 4]}.items():
+        local.store(0, checkpoint_id, f"run-{checkpoint_id}", b"run %d" % checkpoint_id)
+        manifest = encode_manifest(RunEntry(f"run-{run}", 1) for run in runs)
+        local.store_list(0, checkpoint_id, f"run-{checkpoint_id}", manifest)
+        local.store(0, checkpoint_id, f"operator-{checkpoint_id}", b"")
+    return local
+
+
+def copies_in(tmp_path: Path) -> list[str]:
+    return sorted(f"{path.parent.name} {path.name.rpartition('.')[0]}" for path in tmp_path.rglob("*.*"))
+
+
+def all_of(checkpoint_id: int) -> list[str]:
+    return [f"chk-{checkpoint_id} {name}-{checkpoint_id}" for name in ("operator", "run")] + [
+        f"chk-{checkpoint_id} run-{checkpoint_id}.runs"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint_id", "copies", "left"),
+    [
+        (3, LocalCopies.OLDER, ["chk-1 run-1", *all_of(3), *all_of(4)]),
+        (4, LocalCopies.OLDER, ["chk-1 run-1", "chk-3 run-3", *all_of(4)]),
+        (4, LocalCopies.SAME, [*all_of(1), *all_of(2), *all_of(3)]),
+        (3, LocalCopies.SAME, [*all_of(1), *all_of(2), "chk-3 run-3", *all_of(4)]),
+        (2, LocalCopies.OTHER, ["chk-1 run-1", *all_of(2)]),
+    ],
+)
+def test_a_run_is_kept_as_long_as_a_remaining_checkpoint_needs_it(
+    tmp_path: Path, checkpoint_id: int, copies: LocalCopies, left: list[str]
+) -> None:
+    local = with_runs(tmp_path)
+    for _ in range(2):
+        local.prune(0, checkpoint_id, copies)
+        assert copies_in(tmp_path) == left
+    local.prune(0, 9, LocalCopies.OLDER)
+    assert copies_in(tmp_path) == []
+
+
+def test_a_damaged_list_of_runs_costs_copies_and_nothing_else(tmp_path: Path) -> None:
+    local = with_runs(tmp_path)
+    (path,) = tmp_path.rglob("run-4.runs.*")
+    path.write_bytes(b"{")
+    local.prune(0, 4, LocalCopies.OLDER)
+    assert copies_in(tmp_path) == all_of(4)
+
+
+def test_a_run_is_read_from_the_copy_of_any_checkpoint_and_slot_if_it_is_whole(tmp_path: Path) -> None:
+    local = with_runs(tmp_path)
+    local.store(1, 4, "other", b"other slot")
+    read = local.run_reader()
+
+    def run(name: str, size: int) -> bytes | None:
+        found = read(RelativeFileStateHandle(name, size, f"/far/shared/{name}"))
+        return None if found is None else found.to_pybytes()
+
+    assert [run("run-1", 5), run("run-3", 5), run("other", 10)] == [b"run 1", b"run 3", b"other slot"]
+    assert [run("run-1", 4), run("run-5", 5)] == [None, None]
+    (path,) = tmp_path.rglob("chk-3/run-3.????????")
+    path.write_bytes(b"run 4")
+    assert run("run-3", 5) is None

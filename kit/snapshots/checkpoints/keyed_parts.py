@@ -478,7 +478,7 @@ def _runs(
 ) -> Iterator[tuple[KeyGroupsStateHandle, Stream]]:
     """Yield the runs of incremental state that the kit wrote, oldest first. Raises CheckpointError."""
     try:
-        for _, key_groups in runs_in_order(handle, manifest, lambda file: source.stream(file).slice):
+        for _, key_groups, _ in runs_in_order(handle, manifest, lambda file: source.stream(file).slice):
             yield key_groups, source.stream(key_groups)
     except StateRestoreError as error:
         raise CheckpointError(str(error)) from error

@@ -112,6 +112,17 @@ def test_a_lost_slot_goes_on_from_runs_and_nothing_is_left(tmp_path: Path) -> No
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_a_slot_that_stays_reads_the_runs_of_its_own_disk(tmp_path: Path) -> None:
+    with run_until_hot(counters(tmp_path, local_recovery=True), tmp_path) as job:
+        ThreadGang.current.kill(1)
+        job.wait_until_running(restarts=1, timeout_s=60)
+        job.wait(timeout_s=60)
+        assert latest(job.output("out")) == expected()
+        read = {record.machine: record.data["from_local"] for record in job.trace if record.kind == "StateRead"}
+        assert read["counters/0"] >= 3  # two runs at least, and the sink's state
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 def test_a_savepoint_of_an_incremental_job_is_whole(tmp_path: Path) -> None:
     with run_until_hot(counters(tmp_path / "checkpoints"), tmp_path / "checkpoints") as job:
         savepoint = job.stop(tmp_path / "savepoints")

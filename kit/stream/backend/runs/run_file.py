@@ -82,14 +82,16 @@ def runs_in_order(
     handle: IncrementalRemoteKeyedStateHandle,
     manifest: bytes | pa.Buffer,
     reader: Callable[[StreamStateHandle], ReadRange],
-) -> Iterator[tuple[RunEntry, KeyGroupsStateHandle]]:
-    """Yield the runs of an incremental snapshot, oldest first, each with the places of its key groups.
+) -> Iterator[tuple[RunEntry, KeyGroupsStateHandle, ReadRange]]:
+    """Yield the runs of an incremental snapshot, oldest first, each with the places of its key groups and its reader.
 
-    `reader` returns the function that reads a file. Raises StateRestoreError for damage, and what that function raises.
+    `reader` returns the function that reads a file. Raises StateRestoreError for damage, and what that
+    function raises.
     """
     entries = decode_manifest(manifest, f"of {handle!r}")
     for entry, file in zip(entries, files_in_order(handle, entries), strict=True):
-        yield entry, key_groups_of_run(file.handle, entry.name, reader(file.handle))
+        read_range = reader(file.handle)
+        yield entry, key_groups_of_run(file.handle, entry.name, read_range), read_range
 
 
 def key_groups_of_run(stream: StreamStateHandle, name: str, read_range: ReadRange) -> KeyGroupsStateHandle:
