@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kit.draw.views.checkpoints.reports import plan_html as plan_html
     from kit.draw.views.checkpoints.reports import restore_check_html as restore_check_html
     from kit.draw.views.checkpoints.reports import storage_html as storage_html
+    from kit.draw.views.checkpoints.reports import verification_html as verification_html
     from kit.draw.views.checkpoints.state_html import state_html as state_html
     from kit.draw.views.lab_cards import block_run_html as block_run_html
     from kit.draw.views.lab_cards import step_html as step_html

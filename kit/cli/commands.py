@@ -1,8 +1,8 @@
 """The commands `ls`, `show`, `state`, `in-flight`, `doctor` and `course`; other modules of this package have the rest.
 
-Exit codes: 0 for success; 1 if a checkpoint cannot be restored (`ls`, `show`) or the check-up failed; 2 for an invalid
-argument, or if nothing could be read; 3 if a job can be restored, but loses state or repeats rows (`check`). Errors go
-to standard error, in one line.
+Exit codes: 0 for success; 1 if a checkpoint cannot be restored (`ls`, `show`), is damaged (`verify`), or the check-up
+failed; 2 for an invalid argument, or if nothing could be read; 3 if a job can be restored, but loses state or repeats
+rows (`check`), or if a part was not read (`verify`). Errors go to standard error, in one line.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 import kit
 from tests.cli.test_commands import SAVEPOINTS, ran
-from tests.flink_data import values, values_truth
+from tests.flink_data import checkpoint_cases, checkpoints, values, values_truth
 from tests.snapshots.truth import called
 from tests.snapshots.written import BASE, LONG, header_of, longs, native, snapshot
 
@@ -126,3 +127,32 @@ def test_advise_says_what_helps_and_that_there_is_something_to_do() -> None:
     code, _, err = ran("advise", "no-such-file")
     assert code == 2
     assert err.startswith("kit: no-such-file cannot be read as saved figures")
+
+
+@SAVEPOINTS
+def test_verify_names_damaged_files_and_exits_with_one(version: str, case: str, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(values(version) / case, folder)
+    code, out, _ = ran("verify", folder)
+    assert code == 0
+    assert "No damage found; files checked: " in out
+    code, out, _ = ran("verify", folder, "--json")
+    assert code == 0
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert {row["result"] for row in rows} == {"sound"}
+    assert len({row["file"] for row in rows}) == len(kit.open_checkpoint(folder).verify().files["file"].unique())
+    largest = Path(max(rows, key=lambda row: row["bytes"] * (not row["file"].endswith("_metadata")))["file"])
+    largest.write_bytes(largest.read_bytes()[:-1])
+    code, out, _ = ran("verify", folder)
+    assert code == 1
+    assert largest.name in next(line for line in out.splitlines() if line.startswith("damaged: "))
+    assert "was cut off" in out
+
+
+@pytest.mark.parametrize("version", [version for version, case in checkpoint_cases() if case == "changelog-mem"])
+def test_verify_exits_with_three_if_something_was_not_read(version: str) -> None:
+    folder = next((checkpoints(version) / "changelog-mem").rglob("_metadata")).parent
+    code, out, _ = ran("verify", folder)
+    assert code == 3
+    assert "not read: " in out
+    assert "this keyed state is a changelog" in out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.checkpoints.state_parts import StateParts
 from kit.snapshots.checkpoints.storage import Storage, measured
+from kit.snapshots.checkpoints.verification import Verification, VerifiedFile, verified
 from kit.snapshots.checkpoints.versioned_items import COMMITTER_STATE, SOURCE_READER_STATE
 from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.formats.rows import Rows
@@ -545,6 +546,13 @@ class Checkpoint:
         elif isinstance(graph, JobGraph) and not self.files["problem"].any():
             found = list(not_as_declared(graph, self._source.files, self._data, self.directory))
         return with_types(answer, [*found, *self._outside(answer, outside or Outside())])
+
+    def verify(self, progress: Callable[[VerifiedFile], None] = lambda _: None) -> Verification:
+        """Read all files and compare their checksums; where a format has none, check the layout.
+
+        `progress` is called with each file.
+        """
+        return verified(self.metadata, self._source, self._decoders, self.title, progress)
 
     def _outside(self, answer: RestoreCheck, known: Outside) -> Iterator[Finding]:
         """Yield findings about the sources and sinks that find their state again."""

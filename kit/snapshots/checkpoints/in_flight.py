@@ -26,7 +26,7 @@ from kit.core.state.errors import DamagedError, StateRestoreError
 from kit.core.state.operator_state import OperatorState
 from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer
 from kit.snapshots.checkpoints.frames import channel_numbers
-from kit.snapshots.checkpoints.state_bytes import StateBytes, Stream
+from kit.snapshots.checkpoints.state_bytes import How, StateBytes, Stream
 from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.operators import StreamElement
 from kit.snapshots.serializers.reading import Reader
@@ -141,6 +141,22 @@ def _sides(metadata: CheckpointMetadata, source: StateBytes, kind: str) -> list[
 def _buffer(stream: Stream, offset: int) -> bytes:
     size = int.from_bytes(stream.read(offset, LENGTH_BYTES), "big", signed=True)
     return stream.read(offset + LENGTH_BYTES, size)
+
+
+def check_buffers(handle: Any, stream: Stream) -> How:
+    """Read the buffers of a handle of channel state, and compare their checksums, which those of the kit have.
+
+    Raises CheckpointError.
+    """
+    how = How.LAYOUT
+    for part in handle.unmerge():
+        held = b"".join(_buffer(stream, offset) for offset in part.offsets)
+        if held.startswith(ARROW_STREAM):
+            how = How.CHECKSUMS
+            with stream.damage_from(min(part.offsets)):
+                for _ in _own_elements(held):
+                    pass
+    return how
 
 
 # --- records ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, pairwise
 from typing import Any
 
@@ -21,7 +21,7 @@ from kit.core.state.handles import (
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
 )
-from kit.snapshots.checkpoints.state_bytes import StateBytes, Stream
+from kit.snapshots.checkpoints.state_bytes import FileCheck, How, StateBytes, Stream
 from kit.snapshots.formats.canonical import CanonicalGroups, Pair, prefix_size
 from kit.snapshots.formats.compression import UNCOMPRESSED, decompressed
 from kit.snapshots.formats.headers import TIMER, Decoders, KeyedHeader, KeyedState, read_keyed_header
@@ -94,6 +94,10 @@ class KeyedPart:
         """Return the entries and the bytes of each state, in the files. Raises CheckpointError."""
         raise NotImplementedError
 
+    def file_checks(self) -> Iterator[FileCheck]:
+        """Yield a check for each file of the part."""
+        raise NotImplementedError
+
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
         """Add the rows of a state in these key groups. Raises CheckpointError."""
         raise NotImplementedError
@@ -163,6 +167,14 @@ class KeyGroupsPart(KeyedPart):
 
     def entries(self) -> dict[int, int]:
         return {group: sum(many for many, _ in own.values()) for group, own in self._measured()}
+
+    def file_checks(self) -> Iterator[FileCheck]:
+        yield FileCheck(self._stream.name, self._stream.size, self._check)
+
+    def _check(self) -> How:
+        for _ in self._measured():
+            pass
+        return How.CHECKSUMS if self.header.is_compressed else How.LAYOUT
 
     def _measured(self) -> Iterator[tuple[int, Measures]]:
         """Yield key groups with the entries and the bytes of each state, not compressed."""
@@ -253,6 +265,18 @@ class SstPart(KeyedPart):
             found[file.column_family].append(file)
         return found
 
+    def file_checks(self) -> Iterator[FileCheck]:
+        meta = self._source.stream(self._handle.meta_state)
+        yield FileCheck(meta.name, meta.size, self._check_header)
+        for part in (*self._handle.shared_state, *self._handle.private_state):
+            stream = self._source.stream(part.handle)
+            check = partial(_check_table, stream) if part.local_path.endswith(SST) else stream.check_size
+            yield FileCheck(stream.name, stream.size, check)
+
+    def _check_header(self) -> How:
+        assert self.header is not None
+        return How.LAYOUT
+
     def measure(self) -> dict[str, tuple[int, int]]:
         return {
             name: (sum(file.many_entries for file in files), sum(file.size for file in files))
@@ -270,13 +294,17 @@ class SstPart(KeyedPart):
             yield state, SstGroups(self._families.get(name, []), self._prefix).pairs(group)
 
 
+def _check_table(stream: Stream) -> How:
+    return How.CHECKSUMS if SstFile(stream.read, stream.size, stream.damage_from).check_blocks() else How.LAYOUT
+
+
 class RawTimersPart(KeyedPart):
     """Timers in raw keyed state."""
 
     def __init__(self, handle: KeyGroupsStateHandle, stream: Stream) -> None:
         self._services: dict[int, list[TimerService]] = {}
         self.states: dict[str, KeyedState] = {}
-        self._size = stream.size
+        self._name, self._size = stream.name, stream.size
         start = handle.key_group_range.start
         offsets = sorted({offset for offset in handle.offsets if offset >= 0})
         ends = dict(pairwise([*offsets, stream.size]))
@@ -300,6 +328,9 @@ class RawTimersPart(KeyedPart):
 
     def groups(self) -> list[int]:
         return sorted(self._services)
+
+    def file_checks(self) -> Iterator[FileCheck]:
+        yield FileCheck(self._name, self._size, lambda: How.LAYOUT)  # all timers were read when the part was opened
 
     def measure(self) -> dict[str, tuple[int, int]]:
         counted = dict.fromkeys(self.states, 0)
@@ -326,7 +357,7 @@ class _ArrowFile:
     """A file of keyed state that the kit wrote: all of it, or one run."""
 
     def __init__(self, handle: KeyGroupsStateHandle, stream: Stream) -> None:
-        self.file = KeyedStateFile(stream, stream.name)
+        self.file, self._name = KeyedStateFile(stream, stream.name), stream.name
         start = handle.key_group_range.start
         self.offsets = {start + place: offset for place, offset in enumerate(handle.offsets) if offset >= 0}
         self._end = stream.size
@@ -345,6 +376,16 @@ class _ArrowFile:
             return [batch for _, batch in self.file.key_group(group, self.offsets[group])]
         except StateRestoreError as error:
             raise CheckpointError(str(error)) from error
+
+    def file_check(self) -> FileCheck:
+        """Return the check of the file."""
+        return FileCheck(self._name, self._end, self._check)
+
+    def _check(self) -> How:
+        for group in self.offsets:
+            for batch in self.batches(group):
+                batch.validate(full=True)
+        return How.LAYOUT
 
 
 class ArrowKeyedPart:
@@ -388,6 +429,10 @@ class ArrowKeyedPart:
                 share = sum(size_of(table) for table in tables) / total
                 found.add(name, sum(map(len, tables)), round(size * share))
         return found
+
+    def file_checks(self) -> Iterator[FileCheck]:
+        """Yield a check for each file of the part."""
+        return (each.file_check() for each in self._files)
 
     def tables(self, name: str, groups: Collection[int]) -> Iterator[tuple[int, pa.Table]]:
         """Yield the rows of a state, by key group. Raises CheckpointError."""

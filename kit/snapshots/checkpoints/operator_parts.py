@@ -11,7 +11,7 @@ import pyarrow as pa
 from kit.core.state.errors import CheckpointError, StateRestoreError
 from kit.core.state.handles import OperatorStateMode, OperatorStreamStateHandle
 from kit.snapshots.checkpoints.keyed_parts import StateInfo
-from kit.snapshots.checkpoints.state_bytes import Stream
+from kit.snapshots.checkpoints.state_bytes import FileCheck, How, Stream
 from kit.snapshots.checkpoints.versioned_items import ITEMS, decoded_items, is_versioned
 from kit.snapshots.formats.compression import decompressed
 from kit.snapshots.formats.headers import Decoders, read_operator_header
@@ -46,6 +46,15 @@ class OperatorPart:
             )
             for state in self.header.states.values()
         ]
+
+    def file_check(self) -> FileCheck:
+        """Return the check of the file."""
+        return FileCheck(self._stream.name, self._stream.size, self._check)
+
+    def _check(self) -> How:
+        for name in self._offsets:
+            self.table(name)
+        return How.CHECKSUMS if self.header.is_compressed and self._ends else How.LAYOUT
 
     def raw_entries(self, name: str) -> list[bytes]:
         """Return the bytes of each entry of a list, or of a broadcast map. Raises CheckpointError."""
@@ -102,7 +111,7 @@ class OwnOperatorPart:
 
     def __init__(self, handle: OperatorStreamStateHandle, stream: Stream) -> None:
         self._states = handle.state_name_to_partition_offsets
-        self._file = OperatorStateFile(stream, stream.name)
+        self._file, self._name, self._size = OperatorStateFile(stream, stream.name), stream.name, stream.size
 
     def infos(self) -> list[StateInfo]:
         """Return the states."""
@@ -110,6 +119,15 @@ class OwnOperatorPart:
             StateInfo(name, OperatorStateMode(info.mode).name, "", "", self._type(name))
             for name, info in self._states.items()
         ]
+
+    def file_check(self) -> FileCheck:
+        """Return the check of the file."""
+        return FileCheck(self._name, self._size, self._check)
+
+    def _check(self) -> How:
+        for name in self._states:
+            self.table(name)
+        return How.LAYOUT
 
     def _type(self, name: str) -> str:
         for schema in self._file.schemas:

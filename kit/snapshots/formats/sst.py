@@ -147,6 +147,17 @@ class SstFile:
                     return
                 yield Entry(key, self._global or sequence, kind, value)
 
+    def check_blocks(self) -> bool:
+        """Read all blocks: data, indexes, filters, properties. Return True if these have checksums.
+
+        Raises DamagedError.
+        """
+        for handle in self._meta.values():
+            self._block(handle)
+        for _ in self.entries():
+            pass
+        return self._sum is not None
+
     @cached_property
     def _blocks(self) -> tuple[list[bytes], list[Handle]]:
         """The data blocks: a key not below the last of each, and where each is."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # a plan or advice is shown without the decoders of state, wh
     from kit.snapshots.checkpoints.difference import CheckpointDiff
     from kit.snapshots.checkpoints.directory import Checkpoints
     from kit.snapshots.checkpoints.storage import Storage
+    from kit.snapshots.checkpoints.verification import Verification
 
 COLUMNS = ("operator", "name", "parallelism", "max_parallelism", "subtasks", "bytes", "written_bytes")
 _PHASES = {
@@ -80,6 +81,23 @@ def storage_html(storage: Storage) -> str:
         frame_html(states),
         fold("Files", f"{requests} of an object store", frame_html(files)),
         saving,
+    )
+
+
+def verification_html(found: Verification) -> str:
+    """Show the verdict, what is damaged or was not read, and, folded, all files."""
+    rows = [*found.damaged, *found.not_read]
+    problems = rows_html(
+        ("", "operator", "subtask", "state", "problem"),
+        [(str(each.result), each.operator, str(each.subtask), each.kind, each.problem) for each in rows],
+        marks=["bad" if each.result == "damaged" else "waits" for each in rows],
+    )
+    files = found.files.drop(columns="problem")
+    return view_html(
+        f"{found.title}: verified",
+        answer(f"{found.verdict}.", "bad" if found.damaged else "waits" if found.not_read else "good"),
+        problems if rows else "",
+        fold("Files", f"{files['file'].nunique()}", frame_html(files)),
     )
 
 
