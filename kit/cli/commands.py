@@ -14,7 +14,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from kit.cli.printing import as_table, as_tables, for_programs
+from kit.cli.printing import as_table, as_tables, for_programs, progress_line
 from kit.core.extras import PROJECT
 from kit.core.state.errors import StateError
 from kit.snapshots.checkpoints import Checkpoint, Checkpoints, open_checkpoint, open_checkpoints
@@ -94,8 +94,7 @@ def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Foll
 
     Exits with 1 if one of them cannot be restored. Files outside their directories are checked only with --follow.
     """
-    with errors():
-        found = open_checkpoints(path, follow=follow)
+    with errors(), all_checkpoints(path, follow) as found:
         frame = found.to_pandas()
     if not len(frame):
         typer.echo(f"kit: no checkpoint or savepoint is in {path!r} or below it", err=True)
@@ -107,6 +106,13 @@ def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Foll
         _print_orphans(found)
     if not frame["restorable"].all():  # null counts as true: it was not checked
         raise typer.Exit(NOT_RESTORABLE)
+
+
+@contextmanager
+def all_checkpoints(path: str, follow: bool) -> Iterator[Checkpoints]:
+    """Open a directory of checkpoints. A terminal shows how many are read, as they are needed."""
+    with progress_line() as show:
+        yield open_checkpoints(path, follow=follow, progress=lambda read, of: show(f"{read:,} of {of:,} directories"))
 
 
 def _print_orphans(found: Checkpoints) -> None:

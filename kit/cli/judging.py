@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -14,12 +12,11 @@ from kit.advice import advise as advice_on
 from kit.advice import read_flink, save_flink
 from kit.cli.commands import COSTS, NOT_RESTORABLE, Follow, Json, Parquet, Uids, app, errors, opened
 from kit.cli.commands import Path as CheckpointPath
-from kit.cli.printing import as_table, for_programs
+from kit.cli.printing import as_table, for_programs, progress_line
 from kit.files.storage import StateFiles
 from kit.restore_check.job_shape import Job
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import Checkpoint, Outside
-from kit.snapshots.checkpoints.verification import VerifiedFile
 
 __all__ = ["advise", "app", "check", "diff", "verify"]
 
@@ -102,11 +99,10 @@ def verify(
     Checksums are compared; in a format without any, the layout is checked. Exits with 1 if something is damaged, and
     with 3 if nothing is, but some files were not read. --json and --parquet have all files, also the sound ones.
     """
-    with errors():
-        found = opened(path, follow, uids).verify(_told_to_terminal())
+    with errors(), progress_line() as show:
+        checkpoint = opened(path, follow, uids)
+        found = checkpoint.verify(lambda each: show(f"read {each.file}, {size_text(each.size)}"))
     if not for_programs(found.files, parquet, as_lines=as_lines):
-        if sys.stderr.isatty():
-            typer.echo("\r", err=True, nl=False)
         typer.echo(f"{found.title}. {found.verdict}.")
         for each in (*found.damaged, *found.not_read):
             typer.echo(f"{each.result}: {each.operator}, subtask {each.subtask}, {each.kind}: {each.problem}")
@@ -114,19 +110,6 @@ def verify(
         raise typer.Exit(NOT_RESTORABLE)
     if found.not_read:
         raise typer.Exit(COSTS)
-
-
-def _told_to_terminal() -> Callable[[VerifiedFile], None]:
-    """Return a function that keeps a count of files and bytes in the last line of a terminal."""
-    files, size = 0, 0
-
-    def count(each: VerifiedFile) -> None:
-        nonlocal files, size
-        files, size = files + 1, size + each.size
-        if sys.stderr.isatty():
-            typer.echo(f"\r{files:,} files, {size_text(size)} read", err=True, nl=False)
-
-    return count
 
 
 @app.command(epilog="Example: kit diff /checkpoints/d0b5c2/chk-7 /checkpoints/d0b5c2/chk-8")

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import ExitStack
 from typing import Annotated, Optional
 
 import pyarrow.parquet as pq
 import typer
 
 from kit.advice import plan_parallelism
-from kit.cli.commands import FAILED, Follow, Json, Parquet, Path, Uids, errors, opened, warn_in_progress
+from kit.cli.commands import (
+    FAILED,
+    Follow,
+    Json,
+    Parquet,
+    Path,
+    Uids,
+    all_checkpoints,
+    errors,
+    opened,
+    warn_in_progress,
+)
 from kit.cli.judging import app
 from kit.cli.printing import as_table, as_tables, for_programs
 from kit.core.state.errors import SavepointNotFoundError
-from kit.snapshots.checkpoints import Checkpoint, Checkpoints, open_checkpoint, open_checkpoints
+from kit.snapshots.checkpoints import Checkpoint, Checkpoints, open_checkpoint
 
 __all__ = ["app", "orphans", "plan", "size"]
 
@@ -35,8 +47,13 @@ def size(
 
     For a directory of several checkpoints, show how they grow. --incremental compares all their values.
     """
-    with errors():
-        found = _opened(path, follow, uids)
+    with errors(), ExitStack() as progress:
+        try:
+            found: Checkpoint | Checkpoints = opened(path, follow, uids)
+        except SavepointNotFoundError:
+            found = progress.enter_context(all_checkpoints(path, follow))
+            if not len(found):
+                raise
         if isinstance(found, Checkpoints):
             frame = found.incremental if incremental else found.growth
         elif incremental:
@@ -45,27 +62,17 @@ def size(
             )
         else:
             frame = found.storage.states
-        if for_programs(frame, parquet, as_lines=as_lines):
-            return
-        if isinstance(found, Checkpoints):
-            note = "; an incremental checkpoint writes at least the changed bytes" if incremental else ""
-            as_table(frame, f"{found.title}{note}")
-        else:
-            storage = found.storage
-            shown = frame.assign(share=[f"{share:.1%}" for share in frame["share"]])
-            requests = ", ".join(f"{many:,} {what}" for what, many in storage.requests.items())
-            tables = {"states": shown, f"files ({requests} of an object store)": storage.files}
-            as_tables(storage.title, {**tables, **({"savings": storage.savings} if len(storage.savings) else {})})
-
-
-def _opened(path: str, follow: bool, uids: str | None) -> Checkpoint | Checkpoints:
-    try:
-        return opened(path, follow, uids)
-    except SavepointNotFoundError:
-        found = open_checkpoints(path, follow=follow)
-        if not len(found):
-            raise
-        return found
+    if for_programs(frame, parquet, as_lines=as_lines):
+        return
+    if isinstance(found, Checkpoints):
+        note = "; an incremental checkpoint writes at least the changed bytes" if incremental else ""
+        as_table(frame, f"{found.title}{note}")
+    else:
+        storage = found.storage
+        shown = frame.assign(share=[f"{share:.1%}" for share in frame["share"]])
+        requests = ", ".join(f"{many:,} {what}" for what, many in storage.requests.items())
+        tables = {"states": shown, f"files ({requests} of an object store)": storage.files}
+        as_tables(storage.title, {**tables, **({"savings": storage.savings} if len(storage.savings) else {})})
 
 
 @app.command(epilog="Example: kit orphans /checkpoints/d0b5c2 --json | jq -r .file")
@@ -86,8 +93,7 @@ def orphans(
 
     Exits with 1 if such files exist, and with 2 if a checkpoint cannot be read, because its files are then unknown.
     """
-    with errors():
-        found = open_checkpoints(path, follow=follow)
+    with errors(), all_checkpoints(path, follow) as found:
         unread = [each for each in found.found if each.checkpoint is None and each.has_metadata]
         frame = found.orphans
         if older_than is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,6 +24,27 @@ LONGEST = 60
 WIDEST = 10_000
 """The width of a line in a file or a pipe, so that no table is truncated there."""
 MOST_ROWS = 40
+CLEARED_LINE = "\r\x1b[K"
+"""Go to the beginning of a terminal's line, and clear it."""
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str], None]]:
+    """Give a function that shows a text in the last line of a terminal, which is empty again at the end.
+
+    It shows nothing if standard error is no terminal.
+    """
+    is_shown = sys.stderr.isatty()
+
+    def show(text: str) -> None:
+        if is_shown:
+            sys.stderr.write(f"{CLEARED_LINE}{text}")
+            sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        show("")
 
 
 def as_table(rows: pa.Table | pd.DataFrame, title: str, most: int | None = None) -> None:

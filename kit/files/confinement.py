@@ -58,23 +58,33 @@ def check_metadata(data: bytes, location: str, job_directory: str, *, is_real: b
 
 def paths_outside(paths: Iterable[str], roots: Iterable[str], *, is_real: bool) -> Iterable[str]:
     """Yield the paths that are not below one of the roots, as given."""
-    resolved = tuple(f"{_resolved(root, is_real=is_real)}/" for root in roots)
-    directories: dict[str, str] = {}
+    allowed = Confinement(roots, is_real=is_real)
+    return (path for path in paths if not allowed.holds(path))
 
-    def is_inside(path: str) -> bool:
+
+class Confinement:
+    """Some directories, and the question whether a path is in one of them; each directory is resolved once."""
+
+    def __init__(self, roots: Iterable[str], *, is_real: bool) -> None:
+        self._is_real = is_real
+        self._roots = tuple(f"{_resolved(root, is_real=is_real)}/" for root in roots)
+        self._directories: dict[str, str] = {}
+
+    def holds(self, path: str) -> bool:
+        """Return True if the path, or without its entropy, is below one of the directories."""
+        if self._is_inside(path):
+            return True
+        plain = _without_entropy(path, is_real=self._is_real)
+        return plain is not None and self._is_inside(plain)
+
+    def _is_inside(self, path: str) -> bool:
         directory, name = posixpath.split(path)
-        if directory not in directories:
-            directories[directory] = _resolved(directory, is_real=is_real)
-        whole = f"{directories[directory]}/{name}"
-        if is_real and os.path.islink(whole):
+        if directory not in self._directories:
+            self._directories[directory] = _resolved(directory, is_real=self._is_real)
+        whole = f"{self._directories[directory]}/{name}"
+        if self._is_real and os.path.islink(whole):
             whole = _resolved(whole, is_real=True)
-        return name not in ("", ".", "..") and whole.startswith(resolved)
-
-    for path in paths:
-        if not is_inside(path):
-            plain = _without_entropy(path, is_real=is_real)
-            if plain is None or not is_inside(plain):
-                yield path
+        return name not in ("", ".", "..") and whole.startswith(self._roots)
 
 
 def _without_entropy(path: str, *, is_real: bool) -> str | None:

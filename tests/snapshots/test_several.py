@@ -282,3 +282,17 @@ def test_a_state_that_got_rows_can_be_dropped_after_all(tmp_path: Path) -> None:
     written = plan.write(tmp_path / "new")
     assert written.states["name"].tolist() == ["more"]
     assert written.state("sums", "more").num_rows == 2
+
+
+def test_each_directory_is_told_as_it_is_read_and_its_files_are_listed_once(history: Path) -> None:
+    told: list[tuple[int, int]] = []
+    found = kit.open_checkpoints(history, progress=lambda read, of: told.append((read, of)))
+    assert told == []
+    assert len(found.found) == 4
+    directories = {path.parent for path in history.rglob("*") if path.is_file()}
+    assert told == [(read, len(directories)) for read in range(1, len(directories) + 1)]
+    gone = next(path for path in found.shared_files["file"] if not path.endswith("_metadata"))
+    (history / gone).unlink()
+    assert len(found.shared_files) == len(kit.open_checkpoints(history).shared_files) + 1
+    assert found.to_pandas()["restorable"].all()
+    assert not kit.open_checkpoints(history).to_pandas()["restorable"].all()

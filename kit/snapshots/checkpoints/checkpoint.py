@@ -25,6 +25,7 @@ from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames, pages
 from kit.snapshots.checkpoints.checking import declared_in, not_as_declared, types_changed, with_types
 from kit.snapshots.checkpoints.difference import CheckpointDiff
+from kit.snapshots.checkpoints.frames import FoundFile
 from kit.snapshots.checkpoints.in_flight import records_in_flight
 from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import ArrowKeyedPart, KeyedPart, StateInfo
@@ -32,7 +33,7 @@ from kit.snapshots.checkpoints.located import groups_of, keyed_bytes, list_names
 from kit.snapshots.checkpoints.naming import errors_about, label, operator_named, with_uids
 from kit.snapshots.checkpoints.one_key import OneKey
 from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
-from kit.snapshots.checkpoints.state_bytes import StateBytes
+from kit.snapshots.checkpoints.state_bytes import Listing, StateBytes
 from kit.snapshots.checkpoints.state_parts import StateParts
 from kit.snapshots.checkpoints.storage import Storage, measured
 from kit.snapshots.checkpoints.verification import Verification, VerifiedFile, verified
@@ -77,14 +78,21 @@ def open_checkpoint(
     flag_given("follow", follow)
     if not isinstance(decoders, Mapping | None):
         raise TypeError(f"decoders is {decoders!r}, but must be a mapping of class names to functions of bytes")
-    return _opened(path, files, decoders or {}, tuple(uids) if not isinstance(uids, str) else uids, follow=follow)
+    return opened(path, files, decoders or {}, tuple(uids) if not isinstance(uids, str) else uids, follow=follow)
 
 
-def _opened(
-    path: str | os.PathLike[str], files: StateFiles, decoders: Decoders, uids: Iterable[str], *, follow: bool
+def opened(
+    path: str | os.PathLike[str],
+    files: StateFiles,
+    decoders: Decoders,
+    uids: Iterable[str] = (),
+    *,
+    follow: bool,
+    listed: Listing | None = None,
 ) -> Checkpoint:
+    """Open a checkpoint as `open_checkpoint` does; files that were `listed` are not looked for again."""
     found = located(path, files)
-    source = StateBytes(files, found.directory, follow=follow)
+    source = StateBytes(files, found.directory, follow=follow, listed=listed)
     return Checkpoint(with_uids(found.metadata, uids), found.layout, found.data, source, decoders, uids)
 
 
@@ -114,7 +122,7 @@ class Checkpoint:
 
         Raises SavepointNotFoundError and CheckpointError as `open_checkpoint` does.
         """
-        return _opened(path, self._source.files, self._decoders, self._uids, follow=self._source.follow)
+        return opened(path, self._source.files, self._decoders, self._uids, follow=self._source.follow)
 
     @property
     def directory(self) -> str:
@@ -167,7 +175,12 @@ class Checkpoint:
     @cached_property
     def files(self) -> pd.DataFrame:
         """One row per file that the checkpoint refers to: its bytes as recorded, and where it is, or the problem."""
-        return frames.files(self.metadata, self._source)
+        return frames.files(self.metadata, self.found_files)
+
+    @cached_property
+    def found_files(self) -> tuple[FoundFile, ...]:
+        """The files of `files`, as tuples: a directory of thousands of checkpoints needs no table of each."""
+        return tuple(frames.found_files(self.metadata, self._source))
 
     @cached_property
     def master_state(self) -> pd.DataFrame:

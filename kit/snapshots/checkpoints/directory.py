@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,8 +18,8 @@ from kit.core.display import display
 from kit.core.state.errors import SavepointNotFoundError, StateError
 from kit.files.storage import METADATA_FILE_NAME, StateFiles
 from kit.run.sizes import size_text
-from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
-from kit.snapshots.checkpoints.state_bytes import NOT_LOOKED_AT
+from kit.snapshots.checkpoints.checkpoint import Checkpoint, opened
+from kit.snapshots.checkpoints.state_bytes import NOT_LOOKED_AT, Listing
 from kit.snapshots.checkpoints.storage import REST
 
 if TYPE_CHECKING:
@@ -29,7 +29,11 @@ MOST_FILES = 1_000_000
 
 
 def open_checkpoints(
-    directory: str | os.PathLike[str], *, follow: bool = False, file_system: fs.FileSystem | None = None
+    directory: str | os.PathLike[str],
+    *,
+    follow: bool = False,
+    file_system: fs.FileSystem | None = None,
+    progress: Callable[[int, int], None] = lambda read, of: None,
 ) -> Checkpoints:
     """Open all checkpoints and savepoints in a directory and below it; only their `_metadata` is read.
 
@@ -37,6 +41,7 @@ def open_checkpoints(
         directory: a job's checkpoint directory, or the one above it; local or a URI.
         follow: count files outside a checkpoint's own directories as found.
         file_system: the file system of all paths, instead of the one that `directory` names.
+        progress: called with the number of directories that were read, and of all, when they are first needed.
 
     Raises:
         SavepointNotFoundError: there is no such directory, or no file in it.
@@ -48,7 +53,8 @@ def open_checkpoints(
         raise SavepointNotFoundError(f"there is no directory {os.fspath(directory)!r} with files in it")
     sizes = {path: info.size for path, info in infos.items()}
     modified_ms = {path: info.mtime_ns // 1_000_000 for path, info in infos.items() if info.mtime_ns is not None}
-    return Checkpoints(files.qualified(directory), sizes, modified_ms, follow=follow, file_system=file_system)
+    listed = Listing(files.qualified(directory), sizes)
+    return Checkpoints(files, listed, modified_ms, follow=follow, progress=progress)
 
 
 @dataclass(frozen=True)
@@ -78,15 +84,15 @@ class Checkpoints:
 
     def __init__(
         self,
-        directory: str,
-        files: dict[str, int],
+        files: StateFiles,
+        listed: Listing,
         modified_ms: Mapping[str, int],
         *,
         follow: bool,
-        file_system: fs.FileSystem | None,
+        progress: Callable[[int, int], None],
     ) -> None:
-        self.directory, self.files, self._modified_ms = directory, files, modified_ms
-        self._follow, self._file_system = follow, file_system
+        self.directory, self.files, self._modified_ms = listed.directory, listed.sizes, modified_ms
+        self._files, self._listed, self._follow, self._progress = files, listed, follow, progress
 
     @cached_property
     def found(self) -> tuple[Found, ...]:
@@ -95,16 +101,17 @@ class Checkpoints:
 
     def _open_all(self) -> Iterator[Found]:
         holders = {posixpath.dirname(path) for path in self.files}
-        for directory in holders:
+        for read, directory in enumerate(holders, 1):
             name = posixpath.basename(directory)
             if f"{directory}/{METADATA_FILE_NAME}" in self.files:
                 try:
-                    opened = open_checkpoint(directory, follow=self._follow, file_system=self._file_system)
-                    yield Found(directory, opened, _missing(opened), is_looked_at=_is_looked_at(opened))
+                    checkpoint = opened(directory, self._files, {}, follow=self._follow, listed=self._listed)
+                    yield Found(directory, checkpoint, _missing(checkpoint), is_looked_at=_is_looked_at(checkpoint))
                 except (StateError, ValueError) as error:
                     yield Found(directory, None, str(error))
             elif name.startswith(("chk-", "savepoint-")):
                 yield Found(directory, None, f"it has no {METADATA_FILE_NAME}: it was never completed", False)
+            self._progress(read, len(holders))
 
     def __iter__(self) -> Iterator[Checkpoint]:
         return (each.checkpoint for each in self.found if each.checkpoint is not None)
@@ -152,9 +159,9 @@ class Checkpoints:
 
         users: dict[str, list[int]] = {}
         for each in self:
-            for path in each.files.found:
-                if path:
-                    users.setdefault(path, []).append(each.checkpoint_id)
+            for file in each.found_files:
+                if file.found:
+                    users.setdefault(file.found, []).append(each.checkpoint_id)
         rows = [
             (posixpath.relpath(path, self.directory), self.files.get(path, 0), ids)
             for path, ids in sorted(users.items())
@@ -185,7 +192,7 @@ class Checkpoints:
 
     @cached_property
     def _orphans(self) -> list[str]:
-        used = {path for each in self for path in each.files.found if path}
+        used = {file.found for each in self for file in each.found_files if file.found}
         used |= {f"{each.directory}/{METADATA_FILE_NAME}" for each in self}
         unread = any(each.checkpoint is None and each.has_metadata for each in self.found)
         return [] if unread else sorted(self.files.keys() - used)
@@ -208,7 +215,7 @@ class Checkpoints:
         import pandas as pd
 
         every = list(self)
-        held = [dict(zip(each.files["file"], each.files["bytes"], strict=True)) for each in every]
+        held = [{file.file: file.bytes for file in each.found_files} for each in every]
         users = Counter(path for files in held for path in files)
         rows: list[dict[str, object]] = []
         seen, before = set[str](), 0
@@ -286,14 +293,15 @@ def _changed_bytes(before: Checkpoint, after: Checkpoint) -> int:
 
 def _is_looked_at(checkpoint: Checkpoint) -> bool:
     """Return False if each problem is that a file is outside the checkpoint's directories."""
-    problems = [each for each in checkpoint.files.problem if each]
+    problems = [each.problem for each in checkpoint.found_files if each.problem]
     return not problems or not all(each.startswith(NOT_LOOKED_AT) for each in problems)
 
 
 def _missing(checkpoint: Checkpoint) -> str:
     """Return why a complete checkpoint cannot be restored: a file is missing, or not as long as recorded."""
     problems = sorted(
-        (each for each in checkpoint.files.problem if each), key=lambda each: each.startswith(NOT_LOOKED_AT)
+        (each.problem for each in checkpoint.found_files if each.problem),
+        key=lambda problem: problem.startswith(NOT_LOOKED_AT),
     )
     if not problems:
         return ""

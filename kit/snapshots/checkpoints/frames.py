@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -192,21 +192,33 @@ def file_sizes(metadata: CheckpointMetadata) -> dict[str, int]:
     return found
 
 
-def files(metadata: CheckpointMetadata, source: StateBytes) -> pd.DataFrame:
+class FoundFile(NamedTuple):
+    """A file that a checkpoint refers to: its bytes as recorded, and where it is, or the problem."""
+
+    file: str
+    bytes: int
+    found: str
+    problem: str
+
+
+def found_files(metadata: CheckpointMetadata, source: StateBytes) -> Iterator[FoundFile]:
+    """Look for each file of a checkpoint."""
+    for path, size in file_sizes(metadata).items():
+        try:
+            yield FoundFile(path, size, source.whole_path(path, size), "")
+        except OutsideError as error:
+            yield FoundFile(path, size, "", f"{NOT_LOOKED_AT}: {error}")
+        except CheckpointError as error:
+            yield FoundFile(path, size, "", str(error))
+
+
+def files(metadata: CheckpointMetadata, found: Iterable[FoundFile]) -> pd.DataFrame:
     """Return one row per file: its recorded path and bytes, the operators that use it, and where it is now."""
     users: dict[str, dict[str, None]] = {}
     for operator in metadata.operator_states:
         for path in operator.files():
             users.setdefault(path, {})[label(operator)] = None
-    rows = []
-    for path, size in file_sizes(metadata).items():
-        try:
-            place, problem = source.whole_path(path, size), ""
-        except OutsideError as error:
-            place, problem = "", f"{NOT_LOOKED_AT}: {error}"
-        except CheckpointError as error:
-            place, problem = "", str(error)
-        rows.append((path, size, ", ".join(users.get(path, ())), place, problem))
+    rows = [(each.file, each.bytes, ", ".join(users.get(each.file, ())), each.found, each.problem) for each in found]
     return _frame(rows, columns=["file", "bytes", "operators", "found", "problem"])
 
 

@@ -7,7 +7,7 @@ A checkpoint may have been moved: files that are not where its metadata says are
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from kit.core.state.errors import CheckpointError, DamagedError, StateError, StateLostError
 from kit.core.state.handles import ByteStreamStateHandle, SegmentFileStateHandle, StreamStateHandle
-from kit.files.confinement import paths_outside
+from kit.files.confinement import Confinement
 from kit.files.storage import METADATA_FILE_NAME, SHARED_STATE_DIR, TASK_OWNED_STATE_DIR, StateFiles
 
 MOST_KEPT_BYTES = 1 << 26
@@ -32,6 +32,14 @@ NOT_LOOKED_AT = "not looked at"
 
 class OutsideError(CheckpointError):
     """A file outside the checkpoint's directories, which is not looked at without `follow`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files below a directory, with their bytes."""
+
+    directory: str
+    sizes: Mapping[str, int]
 
 
 class How(StrEnum):
@@ -52,10 +60,15 @@ class FileCheck:
 
 
 class StateBytes:
-    """Reads the streams of one checkpoint, whose `_metadata` is in `directory`."""
+    """Reads the streams of one checkpoint, whose `_metadata` is in `directory`.
 
-    def __init__(self, files: StateFiles, directory: str, *, follow: bool = False) -> None:
-        self.files, self.directory, self.follow = files, directory, follow
+    `listed` has the files below a directory with their bytes, if they were listed: these are not looked for again.
+    """
+
+    def __init__(
+        self, files: StateFiles, directory: str, *, follow: bool = False, listed: Listing | None = None
+    ) -> None:
+        self.files, self.directory, self.follow, self._listed = files, directory, follow, listed
         self._found: dict[str, str] = {}
         self._sizes: dict[str, int | None] = {}
 
@@ -63,6 +76,10 @@ class StateBytes:
     def _roots(self) -> tuple[str, ...]:
         parent = posixpath.dirname(self.directory)
         return (self.directory, *(f"{parent}/{part}" for part in PARTS))
+
+    @cached_property
+    def _allowed(self) -> Confinement:
+        return Confinement(self._roots, is_real=self.files.is_real)
 
     def path(self, recorded: str) -> str:
         """Return where a recorded file is. Raises CheckpointError if it is missing, or not the checkpoint's own."""
@@ -93,17 +110,19 @@ class StateBytes:
         return path
 
     def _exists(self, path: str) -> bool:
+        if self._listed is not None and path.startswith(f"{self._listed.directory}/"):
+            self._sizes[path] = self._listed.sizes.get(path)
+            return path in self._listed.sizes
         info = self.files.info(path)
         self._sizes[path] = info.size
         return info.type is not fs.FileType.NotFound
 
     def _find(self, recorded: str) -> str:
-        real = self.files.is_real
-        inside = not list(paths_outside([recorded], self._roots, is_real=real))
+        inside = self._allowed.holds(recorded)
         if (inside or self.follow) and self._exists(recorded):
             return recorded
         for candidate in self._candidates(recorded):
-            if self._exists(candidate) and not list(paths_outside([candidate], self._roots, is_real=real)):
+            if self._exists(candidate) and self._allowed.holds(candidate):
                 return candidate
         if inside or self.follow:
             raise CheckpointError(
