@@ -67,6 +67,7 @@ class Site:
             is_list = name == "scenarios/index"
             self._write(f"{name}.md", pages.gallery(text, has_pictures=not self._is_quick) if is_list else text)
         self._write("guide/settings.md", pages.settings())
+        self._write("guide/json-output.md", pages.json_output())
         self._write("reference/behaviours.md", pages.behaviours())
         for name, text in pages.scenarios_as_stored() if self._is_quick else pages.scenarios(self._runs):
             self._write(f"scenarios/{name}.md", text)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.cli.json_output import OUTPUTS, VERSION, json_columns
 from kit.core.display import Picture
 from kit.draw.assets import asset, light_block
 from kit.draw.ideas.ideas import alignment, cuts, key_groups, lifetime, overtaking
@@ -35,6 +36,14 @@ SETTINGS = """# Settings
 Every setting of checkpointing and of restarts: what it does, its default, what is allowed, and Flink's name for it.
 `kit.stream.settings.job_settings.settings_table()` gives the same table. A value that is not allowed is refused where
 it is set, with the setting, what was found and what is allowed.
+"""
+
+JSON_OUTPUT = """# What `--json` prints
+
+Version {version}. With `--json`, a command of [`kit`](open-a-checkpoint.md) prints a JSON object for each row, one per
+line; `--parquet FILE` writes the same columns. A column that is renamed, removed, or gets another type or meaning makes
+a new version; new columns may come at the end without one. `kit state`, `kit in-flight` and `kit diff --values` print
+rows of state, whose columns are those of the state. `kit.cli.json_output.json_columns()` gives the same table.
 """
 
 FIGURES: dict[str, Callable[[], Any]] = {
@@ -111,6 +120,14 @@ def settings() -> str:
         text += _table(table.loc[table["of"] == kind.__name__, ["setting", "default", "allowed", "flink"]])
     text += "\n## Options of Flink's that are not here\n\n"
     return text + _table(pd.DataFrame(sorted(NOT_HERE.items()), columns=["flink", "why not"]), code=("flink",))
+
+
+def json_output() -> str:
+    """All columns that `kit ... --json` prints, command by command."""
+    text, table = f"{JSON_OUTPUT.format(version=VERSION)}", json_columns()
+    for command in OUTPUTS:
+        text += f"\n## {command}\n\n{_table(table.loc[table['command'] == command, ['column', 'type', 'meaning']])}"
+    return text
 
 
 def behaviours() -> str:

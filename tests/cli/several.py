@@ -37,7 +37,7 @@ def parts() -> Iterator[Part]:
 
 
 def _printed(folder: Path) -> Iterator[Part]:
-    job = _job(folder)
+    job = directory_of_several(folder)
     for arguments in (["ls"], ["size"], ["size", "--incremental"], ["orphans"]):
         yield _ran(folder, arguments[0], job, *arguments[1:], "--json")
     yield _ran(folder, "ls", job)
@@ -54,7 +54,7 @@ def _printed(folder: Path) -> Iterator[Part]:
         yield _ran(folder, "diff", folder / before, folder / after, "--subtasks", "--json")
 
 
-def _job(folder: Path) -> Path:
+def directory_of_several(folder: Path) -> Path:
     """Copy all checkpoints, and some of them into one directory, with two damaged and files that belong to none."""
     for source in values(VERSION).iterdir():
         shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("truth*"))
