@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import kit
 from kit import Lab
+from kit.snapshots.checkpoints import difference
 from tests.cli.test_commands import SAVEPOINTS, ran
 from tests.flink_data import value_cases, values
+from tests.properties import examples_of_each
 from tests.snapshots.test_check import job
 from tests.snapshots.truth import called
 from tests.snapshots.written import longs
@@ -146,3 +153,73 @@ def test_rows_of_operator_state_count_for_their_subtask(tmp_path: Path) -> None:
     code, out, _ = ran("diff", checkpoint.directory, without.directory, "--subtasks", "--json")
     assert code == 1
     assert [each["removed"] for each in map(json.loads, out.splitlines())] == found["removed"].tolist()
+
+
+# --- large states -----------------------------------------------------------------------------------------------------
+
+
+def test_key_groups_that_are_compared_one_after_another_differ_as_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version, case = next(each for each in value_cases() if each[1] == "savepoint-canonical")
+    before = kit.open_checkpoint(values(version) / case)
+    keys = before.state("rich", "pojo")["key"].to_pylist()[::3]
+    after = before.edit().delete_keys("rich", keys).drop("scalars", "string").write(tmp_path / "new")
+    at_once = before.diff(after)
+    monkeypatch.setattr(difference, "MOST_BYTES", before.operators["keyed_bytes"].max() // 3)
+    in_parts = before.diff(after)
+    read: list[Any] = []
+    state = kit.Checkpoint.state
+    monkeypatch.setattr(
+        kit.Checkpoint, "state", lambda self, *names, **of: read.append(of["key_groups"]) or state(self, *names, **of)
+    )
+    pd.testing.assert_frame_equal(in_parts.states, at_once.states)
+    pd.testing.assert_frame_equal(in_parts.subtasks, at_once.subtasks)
+    assert len(read) > 2 * len(at_once.states)
+    assert len({tuple(each) for each in read if each is not None}) > 2
+    columns = ["change", "key"]
+    once, parts = (each.values("rich", "pojo")[columns].sort_values("key") for each in (at_once, in_parts))
+    assert once.to_dict("records") == parts.to_dict("records")
+    assert len(once) == len(keys)
+
+
+VALUES_OF: dict[pa.DataType, list[Any]] = {
+    pa.int64(): [None, 0, 1, 2],
+    pa.float64(): [None, 0.0, -0.0, math.nan, 1.5],
+    pa.string(): [None, "", "a", "b"],
+    pa.list_(pa.int64()): [None, [], [1], [1, 2]],
+    pa.struct([("a", pa.float32())]): [None, {"a": None}, {"a": math.nan}, {"a": 1.0}],
+}
+KEYS_OF: dict[pa.DataType, list[Any]] = {
+    pa.int32(): [None, *range(8)],
+    pa.string(): [None, "", *"abcdef"],
+    pa.float64(): [0.0, -0.0, math.nan, 1.0],
+    pa.struct([("x", pa.int64())]): [{"x": each} for each in (None, 1, 2, 3)],
+}
+
+
+@pytest.mark.parametrize("key_type", KEYS_OF, ids=str)
+@pytest.mark.parametrize("value_type", VALUES_OF, ids=str)
+@given(data=st.data())
+@settings(max_examples=examples_of_each(200), deadline=None)
+def test_rows_that_are_equal_are_dropped_and_no_others(
+    key_type: pa.DataType, value_type: pa.DataType, data: st.DataObject
+) -> None:
+    for _ in range(3):
+        rows = st.lists(
+            st.tuples(st.sampled_from(KEYS_OF[key_type]), st.sampled_from(VALUES_OF[value_type])), max_size=8
+        )
+        before, after = (
+            pa.table(
+                {
+                    "key_group": pa.array([0] * len(drawn), pa.int32()),
+                    "key": pa.array([key for key, _ in drawn], key_type),
+                    "value": pa.array([value for _, value in drawn], value_type),
+                }
+            )
+            for drawn in (data.draw(rows), data.draw(rows))
+        )
+        expected = difference._side_by_side(difference._frame(before), difference._frame(after))
+        found = difference._side_by_side(*map(difference._frame, difference._apart(before, after)))
+        described = [sorted(map(repr, each.to_dict("records"))) for each in (expected, found)]
+        assert described[0] == described[1]

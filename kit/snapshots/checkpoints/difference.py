@@ -1,17 +1,21 @@
 """The changes from one checkpoint to another: operators, states, keys and values.
 
-Values are compared state by state: both sides of one state are in memory at a time.
+Values are compared state by state, some key groups at a time, so memory does not grow with the checkpoint. Equal rows
+are found column by column and dropped; only the others are looked at one by one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from itertools import zip_longest
+from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kit.core.display import display
 from kit.core.state.errors import CheckpointError
@@ -28,6 +32,8 @@ _OfSubtask = Counter[tuple[int, str]]
 CHANGES, GROUP = ("added", "removed", "changed"), "key_group"
 VALUES = ("value", "last_access")
 """The columns that are compared; all others except the key group form the key of a row."""
+MOST_BYTES = 1 << 25
+"""The bytes of keyed state that are compared at a time, if key groups are alike; at least one key group."""
 
 
 class Opened(Protocol):
@@ -41,7 +47,7 @@ class Opened(Protocol):
     def subtasks(self) -> pd.DataFrame: ...
     @property
     def states(self) -> pd.DataFrame: ...
-    def state(self, operator: str, name: str) -> pa.Table: ...
+    def state(self, operator: str, name: str, *, key_groups: Collection[int] | None = None) -> pa.Table: ...
 
 
 class CheckpointDiff:
@@ -133,8 +139,11 @@ class CheckpointDiff:
 
         Raises KeyError if neither checkpoint has the state, and CheckpointError if it cannot be read.
         """
-        merged = self._merged(name, (operator, operator))
-        return merged[merged["change"] != "unchanged"].drop(columns=GROUP).reset_index(drop=True)
+        import pandas as pd
+
+        found = [differ for differ, _ in self._differences(name, (operator, operator))]
+        differ = pd.concat(found, ignore_index=True) if len(found) > 1 else found[0]
+        return differ.drop(columns=GROUP).reset_index(drop=True)
 
     def _ids(self, operator: str) -> Iterator[_Ids]:
         """Yield the ids before and after of each operator of this label: the same id, else one of the same label."""
@@ -150,18 +159,18 @@ class CheckpointDiff:
     def _compared(self, operator: str, name: str, kind: str, ids: _Ids) -> Iterator[tuple[dict[str, Any], _OfSubtask]]:
         """Yield the row of a state and the differences in each subtask, if one of the operators has it."""
         named = {"operator": operator, "name": name, "kind": kind}
+        counts: Counter[str] = Counter(dict.fromkeys(("rows_before", "rows_after", *CHANGES), 0))
+        of_subtask: _OfSubtask = Counter()
         try:
-            merged = self._merged(name, ids)
+            for differ, rows in self._differences(name, ids):
+                counts.update({"rows_before": rows[0], "rows_after": rows[1], **differ["change"].value_counts()})
+                of_subtask.update(self._of_subtask(differ, ids))
         except KeyError:
             return
         except CheckpointError as error:
             yield {**named, "error": str(error)}, Counter()
             return
-        change = merged["change"]
-        counts = {each: int((change == each).sum()) for each in CHANGES}
-        before, after = len(change) - counts["added"], len(change) - counts["removed"]
-        row = {**named, "rows_before": before, "rows_after": after, **counts, "error": ""}
-        yield row, self._of_subtask(merged[change != "unchanged"], ids)
+        yield {**named, **counts, "error": ""}, of_subtask
 
     def _of_subtask(self, differ: pd.DataFrame, ids: _Ids) -> _OfSubtask:
         """Return how many of these rows are in each subtask, by subtask and change."""
@@ -177,10 +186,32 @@ class CheckpointDiff:
             found[operator_index_for_key_group(maximum, parallelism, int(group)), change] += int(rows)
         return found
 
-    def _merged(self, name: str, ids: _Ids) -> pd.DataFrame:
-        """Return the rows of both, side by side, with their change. Raises KeyError, CheckpointError."""
-        sides = zip((self._before, self._after), ids, strict=True)
-        return _side_by_side(*(None if each is None else _rows(found, each, name) for found, each in sides))
+    def _differences(self, name: str, ids: _Ids) -> Iterator[tuple[pd.DataFrame, tuple[int, int]]]:
+        """Yield the rows that differ, side by side with their change, and how many rows both sides have: those of some
+        key groups at a time. Raises KeyError if neither side has the state, and CheckpointError.
+        """
+        for groups in self._parts(ids):
+            sides = zip((self._before, self._after), ids, strict=True)
+            before, after = (None if each is None else _table(found, each, name, groups) for found, each in sides)
+            if before is None and after is None:
+                raise KeyError("neither checkpoint has the state")
+            rows = tuple(0 if each is None else each.num_rows for each in (before, after))
+            yield _side_by_side(*map(_frame, _apart(before, after))), (rows[0], rows[1])
+            if not any(GROUP in each.column_names for each in (before, after) if each is not None):
+                return  # operator state, which has no key groups
+
+    def _parts(self, ids: _Ids) -> list[Collection[int] | None]:
+        """Return which key groups to compare at a time; None for all at once, as where the key groups differ."""
+        both = zip((self._before, self._after), ids, strict=True)
+        frames = [found.operators for found, each in both if each is not None]
+        named = ["operator_id", "uid", "operator", "name"]
+        rows = [row for frame, each in zip(frames, filter(None, ids), strict=True) for row in _of(frame, named, each)]
+        maximums = {row["max_parallelism"] for row in rows}
+        parts = ceil(max((row["keyed_bytes"] + row["raw_keyed_bytes"] for row in rows), default=0) / MOST_BYTES)
+        if len(maximums) != 1 or parts < 2:
+            return [None]
+        groups = np.arange(maximums.pop())
+        return [part.tolist() for part in np.array_split(groups, min(parts, len(groups)))]
 
     @property
     def title(self) -> str:
@@ -202,16 +233,75 @@ def _shape(found: Opened, operator_id: str) -> tuple[int, int]:
     return int(row["max_parallelism"]), int(row["parallelism"])
 
 
-def _rows(found: Opened, operator: str, name: str) -> pd.DataFrame | None:
-    """Return the rows of a state; None if the checkpoint does not have it."""
+def _of(operators: pd.DataFrame, names: list[str], operator: str) -> list[dict[str, Any]]:
+    """Return the rows of operators that one of these columns names so."""
+    return operators[operators[names].eq(operator).any(axis="columns")].to_dict("records")
+
+
+def _table(found: Opened, operator: str, name: str, groups: Collection[int] | None) -> pa.Table | None:
+    """Return the rows of a state in these key groups; None if the checkpoint does not have it."""
     try:
-        table = found.state(operator, name)
+        return found.state(operator, name, key_groups=groups)
     except KeyError:
         return None
+
+
+def _frame(table: pa.Table | None) -> pd.DataFrame | None:
     import pandas as pd
 
+    if table is None:
+        return None
     columns = {column: python_values(table.column(column)) for column in table.column_names}
     return pd.DataFrame({column: pd.Series(values, dtype=object) for column, values in columns.items()})
+
+
+def _apart(before: pa.Table | None, after: pa.Table | None) -> tuple[pa.Table | None, pa.Table | None]:
+    """Return both sides without rows that are equal; without any change if that cannot be said column by column."""
+    if before is None or after is None or before.schema != after.schema:
+        return before, after
+    if before.equals(after):
+        return before.slice(0, 0), after.slice(0, 0)
+    keys = [name for name in before.column_names if name not in (*VALUES, GROUP)]
+    if not keys or not all(_is_plain(before.schema.field(name).type) for name in keys):
+        return before, after
+    sides = [
+        each.select(keys).append_column(f"_{side}", pa.array(np.arange(each.num_rows)))
+        for side, each in (("before", before), ("after", after))
+    ]
+    both = sides[0].join(sides[1], keys, join_type="inner")
+    places = [both[f"_{side}"].to_numpy() for side in ("before", "after")]
+    if any(np.bincount(each).max(initial=0) > 1 for each in places):
+        return before, after  # several rows of one key
+    is_same = np.ones(len(places[0]), bool)
+    for name in (name for name in VALUES if name in before.column_names):
+        is_same &= _same(before[name].take(places[0]), after[name].take(places[1]))
+    kept = [np.ones(each.num_rows, bool) for each in (before, after)]
+    for keep, place in zip(kept, places, strict=True):
+        keep[place[is_same]] = False
+    return before.filter(kept[0]), after.filter(kept[1])
+
+
+_PLAIN = (
+    pa.types.is_integer,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_binary,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Return True for types whose values Arrow joins and compares as their texts would be."""
+    return any(is_one(kind) for is_one in _PLAIN)
+
+
+def _same(old: pa.ChunkedArray, new: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return where two columns have the same value; null is the same as null, and no number the same as no number."""
+    if _is_plain(old.type):
+        return pc.fill_null(pc.equal(old, new), pc.and_(pc.is_null(old), pc.is_null(new))).to_numpy()
+    texts = (np.array(list(map(_text, python_values(each))), dtype=object) for each in (old, new))
+    return next(texts) == next(texts)
 
 
 def _side_by_side(before: pd.DataFrame | None, after: pd.DataFrame | None) -> pd.DataFrame:
@@ -238,7 +328,8 @@ def _side_by_side(before: pd.DataFrame | None, after: pd.DataFrame | None) -> pd
     change = merged["_merge"].astype(str).map({"left_only": "removed", "right_only": "added", "both": "changed"})
     change = change.where(~(same & merged["_merge"].eq("both")), "unchanged")
     sides_of = {f"{column}_{side}": merged[f"{column}_{side}"] for column in values for side in ("before", "after")}
-    return pd.DataFrame({"change": change, **shown, **sides_of, GROUP: groups})
+    found = pd.DataFrame({"change": change, **shown, **sides_of, GROUP: groups})
+    return found[change != "unchanged"]
 
 
 def _keyed(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
