@@ -38,7 +38,7 @@ COLUMNS = ["operator", "subtask", "kind", "file", "bytes", "checked", "result", 
 
 
 class Result(StrEnum):
-    """What was found of a file."""
+    """The result of the check of a file."""
 
     SOUND = "sound"
     DAMAGED = "damaged"
@@ -153,7 +153,7 @@ def verified(
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """Whose state is checked: a subtask of an operator, and the kind of its state."""
+    """The owner of the state that is checked: a subtask of an operator, and the kind of its state."""
 
     operator: OperatorState
     subtask: int
@@ -177,7 +177,7 @@ class _Owner:
 
 
 def _is_own_damage(error: Exception) -> bool:
-    """Return True for damage of the kit's own formats, in which there is nothing that cannot be read."""
+    """Return True for damage of the kit's own formats, all of which can be read here."""
     return isinstance(error, StateRestoreError) or isinstance(error.__cause__, StateRestoreError)
 
 
