@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -76,10 +77,13 @@ def as_tables(title: str, frames: Mapping[str, pd.DataFrame]) -> None:
 def for_programs(rows: pa.Table | pd.DataFrame, parquet: str | None, *, as_lines: bool) -> bool:
     """Write rows to the Parquet file, or print them as lines of JSON; return False if neither was asked for.
 
-    Raises OSError.
+    Raises BadParameter if the file cannot be written.
     """
     if parquet is not None:
-        write_parquet(rows, parquet)
+        try:
+            write_parquet(rows, parquet)
+        except OSError as error:
+            raise typer.BadParameter(f"--parquet {parquet!r} cannot be written: {error}") from None
     elif as_lines:
         as_json(rows)
     return parquet is not None or as_lines

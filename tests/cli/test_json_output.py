@@ -93,6 +93,15 @@ def test_each_command_prints_the_columns_of_the_table(command: str, printed: dic
         assert kind.startswith(BOOLEAN) or not any(isinstance(each, bool) for each in there), name
 
 
+@pytest.mark.parametrize("command", ["ls", "size", "orphans", "verify", "check", "show", "plan"])
+def test_a_parquet_file_that_cannot_be_written_is_one_error(command: str, tmp_path: Path) -> None:
+    folder = values(value_cases()[-1][0]) / "savepoint-canonical"
+    more = {"plan": ("rich", "-p", 2)}.get(command, ())
+    code, out, err = ran(command, folder, *more, "--parquet", tmp_path / "no" / "such" / "file")
+    assert (code, out) == (2, "")
+    assert "cannot be written: " in " ".join(err.replace("│", " ").split())
+
+
 def test_every_table_of_show_is_there() -> None:
     assert {f"kit show --table {table.value}" for table in Table} <= OUTPUTS.keys()
     frame = json_columns()
