@@ -7,6 +7,7 @@ rows (`check`), or if a part was not read (`verify`). Errors go to standard erro
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from kit.cli.printing import as_table, as_tables, for_programs, progress_line
+from kit.cli.printing import as_json, as_table, as_tables, for_programs, progress_line
 from kit.core.extras import PROJECT
 from kit.core.state.errors import StateError
 from kit.snapshots.checkpoints import Checkpoint, Checkpoints, open_checkpoint, open_checkpoints
@@ -208,14 +209,39 @@ def state(
 ) -> None:
     """Print the values of a state. --json and --parquet write all rows of the key or the chosen key groups.
 
-    With --key, only the key group of the key is read, unless only a Java class knows how such keys are hashed.
+    Only as many key groups are read as --limit needs. With --key, only that of the key is read, unless only a Java
+    class knows how such keys are hashed.
     """
     with errors():
         checkpoint = open_checkpoint(path, follow=follow)
         wanted = None if key is None else checkpoint.key_from_text(operator, name, key)
-        found = checkpoint.state(operator, name, key=wanted, key_groups=key_group or None)
-        if not for_programs(found, parquet, as_lines=as_lines):
-            _print_rows(found, f"{operator}, {name}: {found.num_rows:,} rows", limit)
+        groups = key_group or None
+        if as_lines and parquet is None:
+            for table in _tables(checkpoint, operator, name, wanted, groups):
+                as_json(table)
+        elif parquet is not None or limit == 0:
+            found = checkpoint.state(operator, name, key=wanted, key_groups=groups)
+            if not for_programs(found, parquet, as_lines=False):
+                as_table(found, f"{operator}, {name}: {found.num_rows:,} rows")
+        else:
+            page = checkpoint.page(operator, name, key=wanted, key_groups=groups, rows=limit + 1, most_read=sys.maxsize)
+            is_all = page.rows.num_rows <= limit
+            title = f"{page.rows.num_rows:,} rows" if is_all else f"the first {limit:,} rows"
+            as_table(page.rows.slice(0, limit), f"{operator}, {name}: {title}")
+            if not is_all:
+                typer.echo("... and more; --limit 0 prints all")
+
+
+def _tables(checkpoint: Checkpoint, operator: str, name: str, key: Any, groups: list[int] | None) -> Iterator[Any]:
+    """Yield the rows of a state: of keyed state key group by key group, so that memory is that of one."""
+    if key is None:
+        try:
+            yield from checkpoint.stream(operator, name, key_groups=groups)
+        except KeyError:  # operator state, or none: nothing was yielded
+            pass
+        else:
+            return
+    yield checkpoint.state(operator, name, key=key, key_groups=groups)
 
 
 @app.command(

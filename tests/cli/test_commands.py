@@ -51,7 +51,13 @@ def test_state_prints_every_row(version: str, case: str, tmp_path: Path) -> None
         assert pq.read_table(tmp_path / "out.parquet").num_rows == operator.num_rows
         code, out, _ = ran("state", folder, name, state, "--limit", 2)
         assert code == 0
-        assert f"... and {operator.num_rows - 2:,} more" in out
+        assert f"{name}, {state}: the first 2 rows" in out
+        assert "... and more; --limit 0 prints all" in out
+        for limit in (operator.num_rows, operator.num_rows + 1, 0):
+            code, out, _ = ran("state", folder, name, state, "--limit", limit)
+            assert code == 0
+            assert f"{name}, {state}: {operator.num_rows:,} rows" in out
+            assert "more" not in out
 
 
 def test_show_writes_a_page_to_browse(tmp_path: Path) -> None:
@@ -241,6 +247,19 @@ def test_states_that_cannot_be_read_are_explained(tmp_path: Path) -> None:
     assert "kit: sums: " in error
     assert "of keyed state" in error
     assert ran("show", tmp_path / "chk-1", "--table", "operators")[0] == 0
+
+
+def test_no_more_key_groups_are_read_than_rows_are_shown(tmp_path: Path) -> None:
+    keyed = longs(tmp_path, np.arange(50), 8) / "keyed"
+    last = max(kit.open_checkpoint(tmp_path).key_group_bytes("sums", 0).items())
+    keyed.write_bytes(keyed.read_bytes()[: -last[1]] + b"\xff" * last[1])
+    for limit, code in ((3, 0), (20, 0), (50, 2), (0, 2)):
+        found, out, error = ran("state", tmp_path, "sums", "total", "--limit", limit)
+        assert (found, "byte " in error) == (code, code == 2), f"{limit}: {error}"
+        assert ("the first " in out) == (code == 0)
+    code, out, error = ran("state", tmp_path, "sums", "total", "--json")
+    assert (code, "byte " in error) == (2, True)
+    assert 0 < len(out.splitlines()) < 50
 
 
 def test_one_key_group_can_be_read_alone(tmp_path: Path) -> None:

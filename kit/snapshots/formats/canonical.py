@@ -66,11 +66,13 @@ class CanonicalGroups:
             yield state, _pairs(reader, self._prefix)
 
     def _states_in(self, reader: Reader) -> Iterator[KeyedState]:
-        """Yield each state in a key group, when the reader is at its pairs."""
+        """Yield each state in a key group, when the reader is at its pairs. Nothing may follow the end of the group."""
         while (number := reader.uint16()) != END_OF_GROUP:
             if number >= len(self._states):
                 raise reader.error(f"state {number}", f"one of the {len(self._states)} of the file, or the end")
             yield self._states[number]
+        if reader.left:
+            raise reader.error(f"{reader.left} bytes behind the mark of the end", "the end of the key group")
 
     def _state(self, state: KeyedState, group: int, reader: Reader, rows: Rows) -> None:
         decoder, layout = self._decoders[state.name]
