@@ -21,7 +21,7 @@ from tests.house.files import ROOT
 from tests.ports import free_port
 
 TOKEN = "lesson"
-START_S = 60
+START_S = 180
 SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
     "notebook-extension/tracker": {"windowingMode": "none"},
