@@ -92,7 +92,9 @@ def confirming(directory: Path, slow_row: int = -1) -> type[ProcessFunction]:
     return Confirming
 
 
-def environment(directory: Path, slow_row: int = -1, **checkpoint: Any) -> StreamEnvironment:
+def environment(
+    directory: Path, slow_row: int = -1, rows_per_second: float = 3_000, **checkpoint: Any
+) -> StreamEnvironment:
     settings = {
         "interval_ms": 100,
         "directory": str(directory / "checkpoints"),
@@ -101,7 +103,7 @@ def environment(directory: Path, slow_row: int = -1, **checkpoint: Any) -> Strea
     }
     env = StreamEnvironment("confirm", parallelism=2, checkpoint=CheckpointConfig(**settings), restart=RESTARTS)
     (directory / "told").mkdir(exist_ok=True)
-    source = Numbers(batch_rows=100, rows_per_second=3_000)
+    source = Numbers(batch_rows=100, rows_per_second=rows_per_second)
     rows = env.from_source(source, uid="rows").process(confirming(directory / "told", slow_row)).uid("confirming")
     rows.sink_to(ParquetSink(str(directory / "out")), uid="out")
     return env
@@ -124,7 +126,7 @@ def check_order(directory: Path) -> None:
 
 
 def test_every_row_is_confirmed_although_a_worker_is_killed(spark: SparkSession, tmp_path: Path) -> None:
-    with SparkJob(environment(tmp_path), spark) as job:
+    with SparkJob(environment(tmp_path, rows_per_second=1_000), spark) as job:
         job.start()
         await_checkpoint(job, 3)
         job.faults.kill(1)
