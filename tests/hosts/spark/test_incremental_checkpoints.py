@@ -119,7 +119,7 @@ def test_a_slot_that_stays_reads_the_runs_of_its_own_disk(tmp_path: Path) -> Non
         job.wait(timeout_s=60)
         assert latest(job.output("out")) == expected()
         read = {record.machine: record.data["from_local"] for record in job.trace if record.kind == "StateRead"}
-        assert read["counters/0"] >= 3  # two runs at least, and the sink's state
+        assert read["counters/0"] >= 2  # a run at least, and the sink's state; the scenario has several runs
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
