@@ -1,7 +1,7 @@
 """The changes from one checkpoint to another: operators, states, keys and values.
 
-Values are compared state by state, some key groups at a time, so memory does not grow with the checkpoint. Equal rows
-are found column by column and dropped; only the others are looked at one by one.
+Values are compared state by state, some key groups at a time. Equal rows are found column by column and dropped; only
+the others are looked at one by one.
 """
 
 from __future__ import annotations
