@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -108,7 +108,7 @@ class LocalState:
 
     def _delete(self, location: CheckpointLocation, needed: set[str]) -> None:
         """Delete the copies of a checkpoint, except for those of the `needed` files."""
-        copies = list(self._files_in(location.directory))
+        copies = list(self._files_in(location.directory)) if needed else []
         if needed.isdisjoint(name for name, _ in copies):
             self._files.dispose_on_failure(location)
         else:
@@ -204,7 +204,11 @@ class StateReader:
         self._key_groups = key_groups
         self.from_local = 0
         """The number of files read so far that were copies."""
-        self._read_copy = (lambda run: None) if local is None else local.run_reader()
+
+    @cached_property
+    def _read_copy(self) -> Callable[[StreamStateHandle], pa.Buffer | None]:
+        """What reads the copy of a run. All copies are listed for it, so it is made for the first run."""
+        return (lambda run: None) if self._local is None else self._local.run_reader()
 
     def read(self, state: OperatorSubtaskState) -> Iterator[tuple[SubtaskStateKind, Any, Any]]:
         """Yield kind, handle as assigned by the JobMaster, and bytes of an operator's state, managed and raw.

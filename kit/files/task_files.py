@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from kit.core.protocol import commands, events
 from kit.core.protocol.duties import Command
 from kit.core.protocol.outages import may_pass
@@ -195,28 +193,32 @@ class TaskFiles:
             return self._write_runs(command, part, part.runs)
         location, checkpoint_id = CheckpointLocation(command.location), command.checkpoint_id
         local = self._local if location == self._storage.location_for_checkpoint(checkpoint_id) else None
-        stream, where, data = self._write_file(part, location, at_once=local is not None)
-        if local is not None and data is not None and not isinstance(stream, ByteStreamStateHandle):
-            local.store(command.subtask, checkpoint_id, part.file_name, data)
+        stream, where = self._write_file(command, part, location, local)
         if part.kind in KEYED_KINDS:
             assert part.key_group_range is not None
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
         return OperatorStreamStateHandle(where, stream)
 
     def _write_file(
-        self, part: SnapshotPart, location: CheckpointLocation, *, at_once: bool = False
-    ) -> tuple[StreamStateHandle, Any, pa.Buffer | None]:
-        """Write a part's file, large ones piece by piece if the storage can and not `at_once`.
-
-        Return its handle, the content of the handle, and the bytes if they were encoded at once.
+        self,
+        command: commands.WriteSnapshot,
+        part: SnapshotPart,
+        location: CheckpointLocation,
+        local: LocalState | None,
+    ) -> tuple[StreamStateHandle, Any]:
+        """Write a part's file, and its `local` copy. Large files without one are written piece by piece if the storage
+        can. Return the handle of the file, and the content of the part's own handle.
         """
-        if part.write is not None and not at_once and self._storage.takes_pieces(location):
+        if part.write is not None and local is None and self._storage.takes_pieces(location):
             with self._storage.create_stream(location, part.file_name) as out:
                 where = part.write(out.write)
-                return out.close_and_get_handle(), where, None
+                return out.close_and_get_handle(), where
         assert part.encode is not None
         data, where = part.encode()
-        return self._storage.to_handle(data, location, part.file_name), where, data
+        stream = self._storage.to_handle(data, location, part.file_name)
+        if local is not None and not isinstance(stream, ByteStreamStateHandle):
+            local.store(command.subtask, command.checkpoint_id, part.file_name, data)
+        return stream, where
 
     def _write_runs(
         self, command: commands.WriteSnapshot, part: SnapshotPart, runs: SharedRuns
@@ -226,14 +228,11 @@ class TaskFiles:
         Flink: `RocksDBStateUploader`.
         """
         own: tuple[HandleAndLocalPath, ...] = ()
-        local, subtask, checkpoint_id = self._local, command.subtask, command.checkpoint_id
         if part.encode is not None:
-            stream, _, data = self._write_file(part, self._storage.shared_location, at_once=local is not None)
+            stream, _ = self._write_file(command, part, self._storage.shared_location, self._local)
             own = (HandleAndLocalPath(part.file_name, stream),)
-            if local is not None and data is not None and not isinstance(stream, ByteStreamStateHandle):
-                local.store(subtask, checkpoint_id, part.file_name, data)
-        if local is not None:
-            local.store_list(subtask, checkpoint_id, part.file_name, runs.manifest)
+        if self._local is not None:
+            self._local.store_list(command.subtask, command.checkpoint_id, part.file_name, runs.manifest)
         try:
             manifest = self._storage.to_handle(runs.manifest, CheckpointLocation(command.location), runs.manifest_name)
         except Exception:
@@ -243,7 +242,7 @@ class TaskFiles:
         return IncrementalRemoteKeyedStateHandle(
             runs.backend_identifier,
             part.key_group_range,
-            checkpoint_id,
+            command.checkpoint_id,
             (*runs.reused, *own),
             (),
             manifest,

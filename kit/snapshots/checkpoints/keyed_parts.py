@@ -274,7 +274,7 @@ class SstPart(KeyedPart):
             yield FileCheck(stream.name, stream.size, check)
 
     def _check_header(self) -> How:
-        assert self.header is not None
+        self.infos()  # reads the header
         return How.LAYOUT
 
     def measure(self) -> dict[str, tuple[int, int]]:
