@@ -33,11 +33,10 @@ from kit.snapshots.state_tables import (
     StateTable,
     StateTables,
 )
+from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.keys.key_hashing import key_groups
 from kit.stream.backend.operator_store import BroadcastState, OperatorStateEntry
-from kit.stream.backend.states import last_access
 from kit.stream.backend.states.tables import StateTable as KeyedTable
-from kit.stream.backend.states.ttl_table import TtlTable
 from kit.stream.backend.timers import TimerService
 from kit.stream.connectors.sink import SinkOperator
 from kit.stream.operators.sources.source_operator import SourceOperator
@@ -128,12 +127,10 @@ Part = tuple[str, str, pa.Table, str]
 def _of_link(link: ChainLink) -> Iterator[Part]:
     operator = link.operator
     if isinstance(operator, WindowOperatorBase) and link.keyed_state.tables:
-        keys, starts, ends, contents = operator.windows()
-        rows = pa.table({"key": keys, "start_ms": pa.array(starts), "end_ms": pa.array(ends), "value": contents})
-        yield WINDOWS, "windows", rows, ""
+        yield WINDOWS, "windows", operator.windows(), ""
     if link.keyed is not None:
         for name, table in sorted(link.keyed.tables.items()):
-            yield KEYED, name, _keyed(table, link.max_parallelism), ""
+            yield KEYED, name, _keyed(link.keyed, table), ""
         for name, service in sorted(link.keyed.timer_services.items()):
             yield TIMERS, name, _timers(service, link.max_parallelism), ""
     for name, state in sorted(link.operator_state.states.items()):
@@ -150,16 +147,11 @@ def _groups(keys: pa.Array, max_parallelism: int) -> pa.Array:
     return pa.array(found.astype(np.int32))
 
 
-def _keyed(table: KeyedTable, max_parallelism: int) -> pa.Table:
-    slots = table.entries()
-    keys, namespaces = table.keys(slots), table.namespaces(slots)
-    columns = {"key_group": _groups(keys, max_parallelism), "key": keys}
-    if namespaces is not None:
-        columns["namespace"] = namespaces
-    columns["value"] = table.get(slots)
-    if isinstance(table, TtlTable):
-        columns[last_access.COLUMN] = table.get_accesses(slots)
-    return pa.table(columns).take(pa.array(np.argsort(columns["key_group"].to_numpy(), kind="stable")))
+def _keyed(backend: HeapKeyedStateBackend, table: KeyedTable) -> pa.Table:
+    rows = backend.all_rows(table)
+    groups = _groups(rows["key"].combine_chunks(), backend.max_parallelism)
+    rows = rows.add_column(0, "key_group", groups)
+    return rows.take(pa.array(np.argsort(groups.to_numpy(), kind="stable"))).combine_chunks()
 
 
 def _timers(service: TimerService, max_parallelism: int) -> pa.Table:

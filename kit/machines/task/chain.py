@@ -41,6 +41,7 @@ from kit.stream.backend.operator_store import OperatorStateStore
 from kit.stream.backend.raw_state import RawStateInputs, RawStateOutputs
 from kit.stream.backend.runs.incremental_snapshots import IncrementalSnapshots
 from kit.stream.backend.runs.manifest import encode_manifest
+from kit.stream.backend.spill.memory_budget import MemoryBudget
 from kit.stream.backend.states.state_definition import StateDefinition
 from kit.stream.graph.execution_graph import ExecutionVertex
 from kit.stream.graph.job_graph import ChainedOperator, JobVertex
@@ -62,6 +63,7 @@ class ChainOwner(Protocol):
     lineage: Lineage
     vertex: ExecutionVertex
     outputs: TaskOutputs
+    state_budget: MemoryBudget | None
 
     @property
     def checkpoint_settings(self) -> CheckpointConfig:
@@ -238,7 +240,13 @@ class ChainLink:
         owner = f"operator {self.name!r}" + (f" (uid {chained.uid!r})" if chained.uid else "")
         definition = StateDefinition(owner, spec.state_aspects())
         return HeapKeyedStateBackend(
-            spec.key_type, self.key_group_range, self.max_parallelism, definition, self, self._incremental
+            spec.key_type,
+            self.key_group_range,
+            self.max_parallelism,
+            definition,
+            self,
+            self._incremental,
+            self._owner.state_budget,
         )
 
     def _incremental_snapshots(self) -> IncrementalSnapshots | None:
@@ -563,6 +571,12 @@ class OperatorChain:
             link.restore(by_operator.get(link.operator_id, ()))
         for link in reversed(self.links):
             link.operator.open()
+
+    def make_room(self) -> None:
+        """Move keyed state that memory has no room for out of it. An event has been handled."""
+        for link in self.links:
+            if link.keyed is not None:
+                link.keyed.make_room()
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
         """Pass records to the head."""

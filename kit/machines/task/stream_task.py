@@ -68,6 +68,7 @@ from kit.machines.task.final_checkpoint import FinalCheckpoint
 from kit.machines.task.initialization_metrics import InitializationMetricsBuilder
 from kit.machines.task.processing_timer import PROCESSING_TIME_TIMER, ProcessingTimer
 from kit.machines.task.source_loop import SOURCE_TIMER, SourceLoop
+from kit.machines.task.state_budget import memory_budget
 from kit.machines.task.subtask_coordinator import (
     OUTPUT_ALIGNMENT_TIMER,
     Finished,
@@ -77,6 +78,7 @@ from kit.machines.task.subtask_coordinator import (
 from kit.machines.task.task_activity import TaskActivity
 from kit.machines.task.task_input import TaskInput, create_gates
 from kit.machines.task.task_outputs import TaskOutputs
+from kit.stream.backend.spill.spill_space import MemorySpace, SpillSpace
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.operators.sources.source_operator import SourceOperator
 from kit.stream.operators.spec import UserFunctionError
@@ -86,13 +88,18 @@ ALIGNMENT_TIMEOUT = "alignment-timeout"
 
 
 class StreamTask(Machine):
-    """One subtask of a job: the task named `task` of the execution graph, deployed in epoch `attempt`."""
+    """One subtask of a job: the task named `task` of the execution graph, deployed in epoch `attempt`.
+
+    `space` takes the keyed state for which memory has no room (None: memory, too).
+    """
 
     without_effect: ClassVar = frozenset({"failure", "rows_processed", "_initialization"})
 
-    def __init__(self, graph: ExecutionGraph, task: str, attempt: int) -> None:
+    def __init__(self, graph: ExecutionGraph, task: str, attempt: int, space: SpillSpace | None = None) -> None:
         super().__init__(task, f"{task}@{attempt}")
         job = graph.job_graph
+        self.state_budget = memory_budget(job, space or MemorySpace())
+        """The memory for the keyed state of each operator, if some of it may be in `space`, and what is there."""
         vertex = self.vertex = graph.task(task)
         self.attempt = attempt
         self.job_id = job.job_id
@@ -139,7 +146,10 @@ class StreamTask(Machine):
         """Handle one event; an error in the task's own code leads to the state FAILED instead of an exception."""
         self.activity.observe(at)
         try:
-            return super().handle(event, at, cause)
+            said = super().handle(event, at, cause)
+            if self.state_budget is not None:
+                self.chain.make_room()
+            return said
         except ProtocolError:
             raise
         except Exception as error:

@@ -46,6 +46,7 @@ from kit.stream.settings.job_settings import (
     JobSettings,
     RescaleConfig,
     RestartStrategy,
+    StateBackend,
     default_restart_strategy,
 )
 
@@ -71,7 +72,8 @@ class StreamEnvironment(metaclass=SignedType):
     (`default_restart_strategy`); in the lab it restarts ten times. Three failures with the same cause, without a
     completed checkpoint in between, end a job unless `restart` counts its restarts. `failover` says which tasks restart
     after a failure: those that exchanges connect with the failed one ("region"), or all ("full"). `rescaling` says when
-    a running job may change its parallelism. For `buffer_bytes`, `channel_credits` and `turn_ms` see
+    a running job may change its parallelism. With `state_backend` "disk", state that exceeds `state_memory_mb` in a
+    slot is in files below `state_directory`. For these, `buffer_bytes`, `channel_credits` and `turn_ms` see
     `JobSettings`. Raises GraphError and SettingError.
 
     In a notebook, running a cell again removes what it added before and what depended on that. In a script each line
@@ -98,6 +100,9 @@ class StreamEnvironment(metaclass=SignedType):
         buffer_bytes: int = 4 * 1024 * 1024,
         channel_credits: int = 2,
         turn_ms: int = 60,
+        state_backend: StateBackend | str = StateBackend.MEMORY,
+        state_memory_mb: float = 256,
+        state_directory: str | None = None,
         chaining: bool = True,
     ) -> None:
         expect(isinstance(name, str), "name", name, "a text")
@@ -125,6 +130,9 @@ class StreamEnvironment(metaclass=SignedType):
             buffer_bytes=buffer_bytes,
             channel_credits=channel_credits,
             turn_ms=turn_ms,
+            state_backend=state_backend,  # type: ignore[arg-type]  # a name becomes its member
+            state_memory_mb=state_memory_mb,
+            state_directory=state_directory,
         )
         self.transformations = Transformations(parallelism, max_parallelism)
 

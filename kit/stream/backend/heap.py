@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from math import ceil
 from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
@@ -33,18 +34,21 @@ from kit.stream.backend.files.row_order import SPAN_ROWS
 from kit.stream.backend.files.snapshot import (
     EVENT_TIMERS,
     PROCESSING_TIMERS,
-    FrozenState,
     KeyedSnapshot,
     KeyedStateFile,
     Layout,
+    StateRows,
 )
-from kit.stream.backend.keys.changed_rows import ChangedRows
+from kit.stream.backend.keys.changed_rows import ChangedRows, Intervals
 from kit.stream.backend.keys.key_context import KeyContext
 from kit.stream.backend.keys.key_hashing import infer_key_type, key_groups
-from kit.stream.backend.runs.copied_rows import copied_rows
+from kit.stream.backend.runs.copied_rows import copied_rows, removed_rows
 from kit.stream.backend.runs.incremental_snapshots import IncrementalSnapshots, Run
 from kit.stream.backend.runs.restored_runs import in_layers
 from kit.stream.backend.runs.run_file import REMOVED, RunSnapshot
+from kit.stream.backend.spill.cold_rows import ColdRows
+from kit.stream.backend.spill.memory_budget import MemoryBudget
+from kit.stream.backend.spill.resident_rows import ResidentRows
 from kit.stream.backend.states import last_access
 from kit.stream.backend.states.descriptors import (
     AggregatingStateDescriptor,
@@ -68,11 +72,14 @@ from kit.stream.backend.states.keyed_states import (
 )
 from kit.stream.backend.states.last_access import has_last_access
 from kit.stream.backend.states.state_definition import Aspects, StateDefinition, aspects_of
-from kit.stream.backend.states.tables import StateTable
+from kit.stream.backend.states.tables import StateTable, one_array
 from kit.stream.backend.states.ttl_table import TtlTable
 from kit.stream.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX, TimerQueue, TimerService
 from kit.stream.backend.ttl_time_provider import TtlTimeProvider
 from kit.stream.backend.types.evolution import evolved, newest_type, ttl_changes, type_changes
+
+_ROWS_AT_ONCE = 1 << 16
+"""The rows that are processed before room is made, if memory has a limit."""
 
 
 class KeyGroupOffsets(Protocol):
@@ -105,6 +112,7 @@ class HeapKeyedStateBackend:
         definition: StateDefinition | None = None,
         clock: TtlTimeProvider | None = None,
         incremental: IncrementalSnapshots | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.key_type = key_type
         self.definition = definition or StateDefinition()
@@ -114,6 +122,9 @@ class HeapKeyedStateBackend:
         self._tables: dict[str, StateTable] = {}
         self._timers: dict[str, TimerService] = {}
         self._incremental = incremental
+        self._intervals = Intervals() if incremental is None else incremental.intervals
+        self._budget = budget
+        self._events = 0
 
     def __repr__(self) -> str:
         states = ", ".join(f"{name} {len(table)}" for name, table in sorted(self._tables.items()))
@@ -235,31 +246,92 @@ class HeapKeyedStateBackend:
     ) -> StateTable:
         tables: Mapping[StateKind, type[StateTable]] = TTL_KINDS if expires else KINDS
         table = self._tables[name] = tables[kind](self._context, name, stored_type, namespace_type)
-        if self._incremental is not None:
-            table.track(ChangedRows(self._incremental.intervals))
+        if self._budget is not None:
+            cold = ColdRows(self._budget.space, table.row_schema, self.key_group_range, self.max_parallelism)
+            table.spill(ResidentRows(self._intervals, cold))
+        elif self._incremental is not None:
+            table.track(ChangedRows(self._intervals))
         return table
 
     def _evolved_table(self, table: StateTable, descriptor: StateDescriptor) -> StateTable:
         """Replace a restored table by one with the same entries in a newer type, or with or without TTL."""
-        slots = table.entries()
-        keys, namespaces = table.keys(slots), table.namespaces(slots)
-        values = evolved(table.get(slots), descriptor.stored_type)
         expires = descriptor.ttl is not None
-        accesses = pa.chunked_array([table.get_accesses(slots)]) if expires and isinstance(table, TtlTable) else None
         new = self._new_table(table.name, table.kind, descriptor.stored_type, table.namespace_type, expires=expires)
         new.aspects = table.aspects
-        new.restore(keys, namespaces, values, accesses)
-        table.clear(slots)
+        for rows in self.rows(table):
+            values = evolved(one_array(rows["value"]), descriptor.stored_type)
+            accesses = rows[last_access.COLUMN] if expires and table.expires else None
+            new.restore(rows["key"], _namespaces(rows), values, accesses)
+            self.make_room()
+        table.discard()
         if self._incremental is not None:
             self._incremental.restart()  # the new table does not know when its entries changed
         return new
+
+    # ---- memory -------------------------------------------------------------------------------------------------
+
+    def make_room(self) -> None:
+        """Move entries to disk if they exceed the memory budget, between two events: no slot is valid afterwards."""
+        budget = self._budget
+        if budget is None:
+            return
+        self._events += 1
+        tables = list(self._tables.values())
+        bytes_of_rows = sum(len(table.index) * table.bytes_per_row() for table in tables)
+        kept = budget.kept(bytes_of_rows, sum(cold.bytes_in_memory for cold in self.cold_rows.values()))
+        for table in tables:
+            if kept < 1 and len(table.index):
+                table.evict(ceil(len(table.index) * (1 - kept)))
+            table.begin_event(self._events)
+
+    def pieces(self, rows: int) -> Iterator[slice]:
+        """Yield the numbers of rows that are to be processed: all at once if memory has no limit, else in pieces.
+
+        After each piece there is room again, and no slot is valid any more.
+        """
+        at_once = rows if self._budget is None else _ROWS_AT_ONCE
+        for begin in range(0, rows, max(1, at_once)):
+            yield slice(begin, min(begin + at_once, rows))
+            self.make_room()
+
+    @property
+    def cold_rows(self) -> Mapping[str, ColdRows]:
+        """The rows on disk, by the name of their state; none if all state is in memory."""
+        each = self._tables.items()
+        return {name: table.resident.cold for name, table in each if table.resident is not None}
+
+    def rows(self, table: StateTable) -> Iterator[pa.Table]:
+        """Yield all entries of a table, wherever they are, in the columns of a snapshot; none of the parts is empty.
+
+        The entries are those at the first step; the caller may change the table between two steps.
+        """
+        layout = self._layout(table)
+        schema = pa.schema(layout.fields)
+        if table.has_cold:
+            for rows in table.with_cold(layout).tables(self.max_parallelism):
+                yield rows.select(schema.names).cast(schema)
+            return
+        slots = table.entries()
+        if len(slots):
+            yield pa.Table.from_arrays([*table.key_columns(slots), *table.values_at(slots)], schema=schema)
+
+    def all_rows(self, table: StateTable) -> pa.Table:
+        """Return all entries of a table as one: for small state, and for a look at it, which changes nothing."""
+        return pa.concat_tables([pa.schema(self._layout(table).fields).empty_table(), *self.rows(table)])
+
+    def keys(self, table: StateTable) -> Iterator[pa.Array]:
+        """Yield the key of each entry of a table, as `rows` yields the entries."""
+        if table.has_cold:
+            yield from (one_array(rows["key"]) for rows in self.rows(table))
+        else:
+            yield table.keys(table.entries())
 
     # ---- snapshot -----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> KeyedSnapshot | None:
         """Take the synchronous part of a snapshot: encode nothing and copy no large array. None without state."""
         frozen = (self._freeze_table(table) for _, table in sorted(self._tables.items()) if len(table))
-        states = [state for state in frozen if len(state.index)]
+        states = [state for state in frozen if state.rows]
         for queue, kind in self._queues():
             if len(queue):
                 states.append(self._layout_of_timers(queue, kind).with_rows(queue.index.freeze(), ()))
@@ -276,16 +348,22 @@ class HeapKeyedStateBackend:
         assert incremental is not None, f"{self!r} takes no incremental snapshots"
         reused = incremental.to_reuse(sharing)
         snapshot = self._changes_after(reused[-1].last_interval) if reused else self.snapshot()
-        rows = 0 if snapshot is None else sum(len(state.index) for state in snapshot.states)
+        rows = 0 if snapshot is None else sum(state.rows for state in snapshot.states)
         runs = incremental.taken(checkpoint_id, reused, name, rows)
         return runs, None if snapshot is None else RunSnapshot(snapshot)
 
     def _changes_after(self, interval: int) -> KeyedSnapshot | None:
         """Copy what has changed after an interval; None if nothing has."""
-        states: list[FrozenState] = []
+        states: list[StateRows] = []
         for _, table in sorted(self._tables.items()):
             slots, removed = table.changed_after(interval)
-            states += copied_rows(self._layout(table), table.index, slots, table.values_at(slots), removed)
+            layout = self._layout(table)
+            if not table.has_cold:
+                states += copied_rows(layout, table.index, slots, table.values_at(slots), removed)
+                continue
+            changed = table.with_cold(layout, interval)
+            states += [changed] if changed.rows else []
+            states += [removed_rows(layout, removed)] if removed else []
         for queue, kind in self._queues():
             assert queue.changes is not None
             slots, _ = queue.changes.after(interval, queue.index)
@@ -305,7 +383,9 @@ class HeapKeyedStateBackend:
         aspects = {**self.definition.aspects, **table.aspects}
         return Layout(table.name, str(table.kind), tuple(fields), tuple(decoders), 0, aspects)
 
-    def _freeze_table(self, table: StateTable) -> FrozenState:
+    def _freeze_table(self, table: StateTable) -> StateRows:
+        if table.has_cold:
+            return table.with_cold(self._layout(table), without_expired=True)
         return self._layout(table).with_rows(*table.freeze())
 
     def _queues(self) -> Iterator[tuple[TimerQueue, str]]:
@@ -334,6 +414,8 @@ class HeapKeyedStateBackend:
         first = runs[0].last_interval if runs else self._incremental.intervals.now - 1
         for each in self._tracked():
             each.forget_removed(first)
+        for cold in self.cold_rows.values():
+            cold.forget_intervals(first)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Let no incremental snapshot build on this one."""
@@ -433,7 +515,9 @@ class HeapKeyedStateBackend:
             queue.delete(keys["key"], keys["timestamp_ms"], namespaces)
         elif name in self._tables:
             table = self._tables[name]
-            table.clear(table.slots(keys["key"], _namespaces(keys), create=False))
+            for piece in self.pieces(keys.num_rows):
+                some = keys[piece]
+                table.clear(table.slots(some["key"], _namespaces(some), create=False))
 
     def _take_in(self, kind: str, name: str, stored: list[_StoredRows], *, is_first: bool) -> None:
         schemas = {rows.file: rows.batch.schema for rows in stored}  # all rows of a file have its schema
@@ -454,8 +538,10 @@ class HeapKeyedStateBackend:
             table = _joined(name, stored, state)
             if state.kind is StateKind.REDUCING:  # earlier versions wrote an entry for a key that had met only nulls
                 table = table.filter(table["value"].is_valid()) if table["value"].null_count else table
-            accesses = table[last_access.COLUMN] if state.expires else None
-            state.restore(table["key"], _namespaces(table), table["value"], accesses)
+            for piece in self.pieces(table.num_rows):
+                some = table[piece]
+                accesses = some[last_access.COLUMN] if state.expires else None
+                state.restore(some["key"], _namespaces(some), some["value"], accesses)
             found = len(state)
         if is_first and found != table.num_rows:
             raise StateRestoreError(

@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.stream.backend.picking import rows_at
 from kit.stream.backend.states.state_definition import Aspects
+from kit.stream.backend.states.tables import one_array
 from kit.stream.backend.types.decimals import sortable
 from kit.stream.operators.aggregates import Aggregate, AggregateSet, FirstRows, aggregate_aspects, as_tuple
 from kit.stream.operators.base import Operator
@@ -85,9 +84,9 @@ class KeyedAggregateOperator(Operator):
         if self._spec.emit == "updates" and batch.num_rows:
             first = self._first_rows.of(slots)
             if len(first) == len(slots):
-                self._emit(keys, slots)
+                self._emit(keys, self._table.get_fields(slots))
             else:
-                self._emit(rows_at(keys, first), slots[first])
+                self._emit(rows_at(keys, first), self._table.get_fields(slots[first]))
 
     def finish(self) -> None:
         """Emit all totals by key, if `emit` is "final", and clear them.
@@ -97,16 +96,21 @@ class KeyedAggregateOperator(Operator):
         """
         if self._spec.emit != "final":
             return
-        slots = self._table.entries()
-        keys = self._table.keys(slots)
+        backend = self.context.keyed_state
+        found = list(backend.rows(self._table))
+        if not found:
+            return
+        rows = pa.concat_tables(found).combine_chunks()
+        keys, totals = one_array(rows["key"]), one_array(rows["value"])
         columns = [keys] if len(self._spec.keys) == 1 else keys.flatten()
         order = pc.sort_indices(
             pa.table([sortable(column) for column in columns], names=list(self._spec.keys)),
             sort_keys=[(key, "ascending") for key in self._spec.keys],
         )
-        self._emit(keys.take(order), slots[order.to_numpy()])
-        self._table.clear(slots)
+        self._emit(keys.take(order), totals.take(order).flatten())
+        for piece in backend.pieces(len(keys)):
+            self._table.clear(self._table.slots(keys[piece], create=False))
 
-    def _emit(self, keys: pa.Array, slots: npt.NDArray[np.int64]) -> None:
-        columns = key_columns(keys, self._key_types) + self._totals.results(self._table.get_fields(slots))
+    def _emit(self, keys: pa.Array, totals: list[pa.Array]) -> None:
+        columns = key_columns(keys, self._key_types) + self._totals.results(totals)
         self.context.output.emit(pa.RecordBatch.from_arrays(columns, schema=self._spec.output_schema))

@@ -34,6 +34,7 @@ from kit.core.arguments.allowed import (
 from kit.core.arguments.signposts import takes
 from kit.core.protocol.properties import Durability, RetentionPolicy
 from kit.stream.settings.setting_rules import (
+    BACKENDS,
     BACKLOG_TIME,
     CHECKPOINT_TIME,
     DURABILITIES,
@@ -48,6 +49,7 @@ from kit.stream.settings.setting_rules import (
     CheckpointingMode,
     FailoverStrategy,
     SlotSharing,
+    StateBackend,
     check,
     rules_of,
     setting,
@@ -445,6 +447,11 @@ class JobSettings:
     restarts as a whole, as with Flink's adaptive scheduler. On Spark each region has slots of its own, so that a
     worker that is lost affects one region only; with "full" all tasks share slots, and a job needs fewer.
 
+    With `state_backend` "disk", keyed state may exceed memory: `state_memory_mb` megabytes of it stay in the memory of
+    a slot, shared equally by the operators that have some, and the rest is in files below `state_directory` on the
+    machine of the slot (None: the directory for temporary files, which is often in memory itself). With "memory" all of
+    it is in memory. Timers always are. Checkpoints are the same in both cases.
+
     Flink 1.11 carries them as `SnapshotSettings` in the `JobCheckpointingSettings`.
     """
 
@@ -459,9 +466,19 @@ class JobSettings:
     buffer_bytes: int = setting(4 * 1024 * 1024, whole(1, MAX_BUFFER_BYTES), "taskmanager.memory.segment-size")
     channel_credits: int = setting(2, count(1), "taskmanager.network.memory.buffers-per-channel")
     turn_ms: int = setting(60, milliseconds(1))
+    state_backend: StateBackend = setting(StateBackend.MEMORY, BACKENDS, "state.backend.type")
+    state_memory_mb: float = setting(
+        256, number("more than 0", lambda found: found > 0), "state.backend.rocksdb.memory.fixed-per-slot"
+    )
+    state_directory: str | None = setting(
+        None, or_none(PLACE, "the directory for temporary files"), "state.backend.rocksdb.localdir"
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "failover", member(FailoverStrategy, self.failover))
+        object.__setattr__(self, "state_backend", member(StateBackend, self.state_backend))
+        if isinstance(self.state_directory, PathLike):
+            object.__setattr__(self, "state_directory", fspath(self.state_directory))
         check(self)
 
     @property
@@ -509,6 +526,7 @@ __all__ = [
     "RescaleConfig",
     "RestartStrategy",
     "SettingError",
+    "StateBackend",
     "default_restart_strategy",
     "settings_table",
 ]

@@ -54,6 +54,13 @@ class FailoverStrategy(Enum):
     FULL = "full"
 
 
+class StateBackend(Enum):
+    """Where keyed state is: in memory, or on the local disk as far as memory has no room (`StateBackendOptions`)."""
+
+    MEMORY = "memory"
+    DISK = "disk"
+
+
 class SlotSharing(Enum):
     """The tasks that share slots: those of the whole job, or those of a pipelined region (`SlotSharingGroup`)."""
 
@@ -62,7 +69,7 @@ class SlotSharing(Enum):
 
 
 MODES, RETENTIONS, DURABILITIES = one_of(CheckpointingMode), one_of(RetentionPolicy), one_of(Durability)
-FAILOVERS = one_of(FailoverStrategy)
+FAILOVERS, BACKENDS = one_of(FailoverStrategy), one_of(StateBackend)
 STORE = Allowed(
     f"{', '.join(map(repr, [IN_MEMORY, *EXAMPLES[:-1]]))} or {EXAMPLES[-1]!r}",
     lambda found: isinstance(found, str) and (found == IN_MEMORY or store_named(found) is not None),

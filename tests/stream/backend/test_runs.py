@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -12,209 +12,30 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kit import StateTtlConfig
-from kit.core.protocol.properties import SharingFilesStrategy
 from kit.core.state.errors import StateRestoreError
 from kit.core.state.handles import (
     ByteStreamStateHandle,
-    HandleAndLocalPath,
     IncrementalRemoteKeyedStateHandle,
-    KeyGroupRange,
 )
 from kit.core.state.key_groups import key_group_partitions
-from kit.files.run_files import read_runs
-from kit.files.storage import StateFiles
-from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.keys.key_hashing import assign_to_key_group
-from kit.stream.backend.runs.incremental_snapshots import IncrementalSnapshots
-from kit.stream.backend.runs.manifest import encode_manifest
 from kit.stream.backend.states.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
     ReducingStateDescriptor,
-    ValueStateDescriptor,
 )
 from tests.properties import examples
-from tests.stream.backend.conftest import written
-from tests.stream.backend.test_keyed_states import TOTALS, Average
-from tests.stream.backend.ttl import Clock
-
-MAXIMUM = 8
-ALL = KeyGroupRange(0, MAXIMUM - 1)
-INCREMENTAL, FULL = SharingFilesStrategy.FORWARD_BACKWARD, SharingFilesStrategy.FORWARD
-TTL = StateTtlConfig(100, update_type="on_read_and_write", cleanup_size=2)
-VALUE = ValueStateDescriptor("value", pa.string())
-PAIR = ValueStateDescriptor("pair", pa.struct([("a", pa.int64()), ("b", pa.decimal128(9, 2))]))
-TOTAL = ReducingStateDescriptor(
-    "total", pa.struct([("n", pa.int64()), ("low", pa.float64())]), {"n": "count", "low": "min"}
+from tests.stream.backend.changes import (
+    ALL,
+    FULL,
+    INCREMENTAL,
+    MAXIMUM,
+    SUM,
+    Changes,
+    Checkpoints,
+    Subtask,
+    restored,
+    some_keys,
+    with_cold_keys,
 )
-SUM = ReducingStateDescriptor("sum", pa.int64(), "sum")
-LIST = ListStateDescriptor("list", pa.int16())
-MAP = MapStateDescriptor("map", pa.string(), pa.float64())
-MEAN = AggregatingStateDescriptor("mean", TOTALS, Average())
-FADING = ValueStateDescriptor("fading", pa.int64(), ttl=TTL)
-FADING_SUM = ReducingStateDescriptor("fading sum", pa.int64(), "sum", ttl=TTL)
-FADING_LIST = ListStateDescriptor("fading list", pa.int64(), ttl=TTL)
-FADING_MAP = MapStateDescriptor("fading map", pa.string(), pa.int64(), ttl=TTL)
-
-
-class Subtask:
-    """A backend with incremental snapshots, and beside it one without, to which the same is done."""
-
-    def __init__(self, key_type: pa.DataType, groups: KeyGroupRange = ALL, most_runs: int = 64) -> None:
-        self.clock = Clock()
-        self.incremental = IncrementalSnapshots(most_runs)
-        self.groups = groups
-        self.backend = HeapKeyedStateBackend(key_type, groups, MAXIMUM, clock=self.clock, incremental=self.incremental)
-        self.plain = HeapKeyedStateBackend(key_type, groups, MAXIMUM, clock=self.clock)
-
-    def both(self) -> tuple[HeapKeyedStateBackend, HeapKeyedStateBackend]:
-        return self.backend, self.plain
-
-    def state(self) -> Any:
-        """All state as a full snapshot has it, which must be the same on both sides."""
-        found = written(self.backend)
-        assert found == written(self.plain)
-        return found
-
-
-@dataclass
-class Checkpoints:
-    """The runs that were written, by name, and the handles of checkpoints with the state at their moment."""
-
-    files: dict[str, ByteStreamStateHandle] = field(default_factory=dict)
-    taken: dict[int, tuple[IncrementalRemoteKeyedStateHandle | None, Any]] = field(default_factory=dict)
-
-    def take(
-        self, subtask: Subtask, checkpoint_id: int, sharing: SharingFilesStrategy = INCREMENTAL
-    ) -> IncrementalRemoteKeyedStateHandle | None:
-        """Take a snapshot as a host does, and return its handle, with files in the place of placeholders."""
-        state = subtask.state()
-        name = f"{subtask.groups.start}-{checkpoint_id}"
-        runs, own = subtask.backend.snapshot_run(checkpoint_id, name, sharing)
-        if own is not None:
-            self.files[name] = ByteStreamStateHandle(name, own.encode()[0].to_pybytes())
-        files = tuple(HandleAndLocalPath(run.name, self.files[run.name]) for run in runs)
-        manifest = ByteStreamStateHandle(f"{name}-runs", encode_manifest(run.entry for run in runs))
-        handle = IncrementalRemoteKeyedStateHandle("me", subtask.groups, checkpoint_id, files, (), manifest, 0)
-        subtask.backend.run_written(checkpoint_id, handle)
-        self.taken[checkpoint_id] = (handle if runs else None), state
-        return self.taken[checkpoint_id][0]
-
-
-def restored(key_type: pa.DataType, handles: list[Any], groups: KeyGroupRange, most_runs: int = 64) -> Subtask:
-    """Return a subtask with the state of these handles."""
-    made = Subtask(key_type, groups, most_runs)
-    for backend in made.both():
-        backend.restore([(handle, read_runs(handle, StateFiles(), groups)) for handle in handles if handle is not None])
-    return made
-
-
-class Changes:
-    """Random changes to all kinds of state, of a few keys that come and go."""
-
-    def __init__(self, chance: Random, keys: list[Any], key_type: pa.DataType) -> None:
-        self.chance, self.keys, self.key_type = chance, keys, key_type
-
-    def make(self, subtask: Subtask) -> None:
-        chance = self.chance
-        subtask.clock.processing_time_ms += chance.choice([0, 0, 0, 7, 60, 200])
-        keys = [chance.choice(self.keys) for _ in range(chance.choice([1, 2, 3, 20]))]
-        how = chance.choice([self.one_key, self.in_turn, self.batch, self.clear, self.timers])
-        seed = chance.random()
-        for backend in subtask.both():
-            how(backend, keys, Random(seed))
-
-    def one_key(self, backend: HeapKeyedStateBackend, keys: list[Any], chance: Random) -> None:
-        for key in keys:
-            backend.set_current_key(key)
-            number = chance.randint(-9, 9)
-            match chance.randint(0, 9):
-                case 0:
-                    backend.state(VALUE).update(chance.choice(["x", "yy", None]))
-                case 1:
-                    backend.state(PAIR, "w").update({"a": number, "b": None})
-                case 2:
-                    backend.state(TOTAL, number % 3).add({"low": float(number)})
-                case 3:
-                    backend.state(LIST).add_all([number] * chance.randint(0, 2))
-                case 4:
-                    backend.state(MAP).put(chance.choice("abc"), None)
-                case 5:
-                    backend.state(MAP).remove(chance.choice("abc"))
-                case 6:
-                    backend.state(MEAN).add(number)
-                case 7:
-                    backend.state(FADING_LIST).add(number)
-                case 8:
-                    backend.state(FADING_MAP).put(chance.choice("abc"), number)
-                case 9:
-                    list(backend.state(FADING_LIST).get()), backend.state(FADING).value()
-
-    def in_turn(self, backend: HeapKeyedStateBackend, keys: list[Any], chance: Random) -> None:
-        fading, total, value = backend.state(FADING), backend.state(FADING_SUM), backend.state(VALUE)
-        timers = backend.timer_service("runs")
-        for _ in backend.in_turn(pa.array(keys, self.key_type)):
-            number = chance.randint(0, 5)
-            fading.update(number if number else None)
-            total.add(number)
-            value.update(str(number))
-            timers.event_time.register_one(number)
-            timers.event_time.delete_one(number + 1)
-
-    def batch(self, backend: HeapKeyedStateBackend, keys: list[Any], chance: Random) -> None:
-        numbers = pa.array([chance.choice([None, 1, 2]) for _ in keys], pa.int64())
-        column = pa.array(keys, self.key_type)
-        for state in (SUM, FADING_SUM):
-            table = backend.table(state)
-            table.reduce(table.slots(column), numbers)
-        table = backend.table(TOTAL, pa.int64())
-        slots = table.slots(column, pa.array([chance.randint(0, 2) for _ in keys]))
-        table.reduce(slots, {"low": numbers.cast(pa.float64())})
-        backend.table(LIST).add(backend.table(LIST).slots(column), pa.array([7] * len(keys), pa.int16()))
-
-    def clear(self, backend: HeapKeyedStateBackend, keys: list[Any], chance: Random) -> None:
-        if chance.random() < 0.3:
-            for table in backend.tables.values():
-                table.clear(table.entries())
-            return
-        for key in keys:
-            backend.set_current_key(key)
-            for state in (VALUE, SUM, LIST, MAP, MEAN, FADING):
-                if chance.random() < 0.5:
-                    backend.state(state).clear()
-
-    def timers(self, backend: HeapKeyedStateBackend, keys: list[Any], chance: Random) -> None:
-        queue = backend.timer_service("windows", pa.int64()).processing_time
-        column, numbers = pa.array(keys, self.key_type), pa.array([chance.randint(0, 9) for _ in keys])
-        chance.choice([queue.register, queue.delete])(column, numbers, numbers)
-        if chance.random() < 0.3:
-            queue.pop_due(chance.randint(0, 9))
-
-
-def with_cold_keys(subtask: Subtask, keys: list[Any]) -> None:
-    """Set entries that hardly ever change, so that the first run is large and others build on it."""
-    cold = [f"cold {n}" if isinstance(keys[-1], str) else -1 - n for n in range(60)]
-    for backend in subtask.both():
-        for number, key in enumerate([*cold, *keys]):
-            backend.set_current_key(key)
-            for state in (VALUE, SUM, LIST, MAP, MEAN, FADING_LIST):
-                match state:
-                    case ListStateDescriptor():
-                        backend.state(state).add(number)
-                    case MapStateDescriptor():
-                        backend.state(state).put("a", 1.0)
-                    case ReducingStateDescriptor() | AggregatingStateDescriptor():
-                        backend.state(state).add(number)
-                    case _:
-                        backend.state(state).update(str(number))
-
-
-def some_keys(key_type: pa.DataType, chance: Random) -> list[Any]:
-    if pa.types.is_string(key_type):
-        return ["", "a", "é", "long" * 50, "b", "c", "d", "e"]
-    base = chance.choice([0, 1 << 40])
-    return [base * number + number for number in range(12)]
 
 
 @pytest.mark.parametrize("key_type", [pa.int64(), pa.string()], ids=str)
@@ -225,7 +46,7 @@ def test_runs_hold_the_state_at_their_moment(key_type: pa.DataType, seed: int, m
     chance = Random(seed)
     changes = Changes(chance, some_keys(key_type, chance), key_type)
     subtask, checkpoints = Subtask(key_type, most_runs=most_runs), Checkpoints()
-    with_cold_keys(subtask, changes.keys)
+    with_cold_keys(subtask, changes)
     open_ids: list[int] = []
     reused = 0
     for checkpoint_id in range(1, 9):
@@ -432,7 +253,7 @@ def test_state_that_became_empty_has_no_runs() -> None:
 def test_state_in_a_newer_type_begins_with_a_full_snapshot() -> None:
     handle, _ = grown(keys=20)[1].taken[1]
     later = restored(pa.int64(), [handle], ALL)
-    wider = ReducingStateDescriptor("sum", pa.int64(), "sum", ttl=TTL)
+    wider = ReducingStateDescriptor("sum", pa.int64(), "sum", ttl=StateTtlConfig(100))
     for backend in later.both():
         backend.table(wider)
         backend.table(wider).clear(backend.table(wider).slots(pa.array([3, 4])))

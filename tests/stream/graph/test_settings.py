@@ -71,14 +71,18 @@ FLINKS = {
     "jobmanager.adaptive-scheduler.rescale-trigger.max-checkpoint-failures": 2,
     "jobmanager.adaptive-scheduler.rescale-trigger.max-delay": None,
     "jobmanager.adaptive-scheduler.submission.resource-wait-timeout": 300_000,
+    "state.backend.rocksdb.localdir": None,
 }
 """Flink's options and defaults (in ms and bytes), as its 2.x sources have them; its "NONE" is our "memory", any
 scheduler but the adaptive one our False."""
 OTHERWISE = {
     "taskmanager.memory.segment-size": 4 * 1024 * 1024,
     "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": 0,
+    "state.backend.type": "memory",
+    "state.backend.rocksdb.memory.fixed-per-slot": 256,
 }
-"""Our defaults that are not Flink's. Its buffers have 32 KiB; 0 it has in reactive mode only, which is ours."""
+"""Our defaults that are not Flink's, or not called so. Its "hashmap" is our "memory", and it has no default for the
+memory of a slot. Its buffers have 32 KiB; 0 it has in reactive mode only, which is ours."""
 FLINK_ALSO_HAS = (
     *("storage", "cleaner.parallel-mode", "create-subdir", "write-buffer-size"),
     *("local-backup.dirs", "file-merging.enabled"),

@@ -21,7 +21,6 @@ from kit.hosts.lab.world.actions import ReceiveElement
 from kit.hosts.lab.world.world import World
 from kit.machines.task.chain import ChainLink
 from kit.stream.backend.keys.key_hashing import assign_to_key_group
-from kit.stream.backend.states.tables import StateTable
 from kit.stream.graph.partitioners import key_array
 from kit.why import Fact, Why, WhyError
 from kit.why.evidence import Evidence
@@ -51,19 +50,17 @@ class Place:
         for link in task.chain.links:
             if link.operator_id == self.operator and link.keyed is not None:
                 table = link.keyed.tables.get(self.state)
-                return None if table is None else _value(table, self.key)
+                return None if table is None else _value(link.keyed.all_rows(table), self.key)
         return None
 
 
-def _value(table: StateTable, key: Any) -> Any:
-    slots = table.entries()
-    if not len(slots):
-        return None
-    own = [place for place, each in enumerate(table.keys(slots).to_pylist()) if _same(each, key)]
+def _value(rows: pa.Table, key: Any) -> Any:
+    own = [place for place, each in enumerate(rows["key"].to_pylist()) if _same(each, key)]
     if not own:
         return None
-    namespaces, values = table.namespaces(slots[own]), table.get(slots[own]).to_pylist()
-    return values[0] if namespaces is None else dict(zip(namespaces.to_pylist(), values))
+    rows = rows.take(pa.array(own))
+    values = rows["value"].to_pylist()
+    return dict(zip(rows["namespace"].to_pylist(), values)) if "namespace" in rows.column_names else values[0]
 
 
 @dataclass(frozen=True, slots=True)

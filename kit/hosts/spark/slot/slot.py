@@ -24,6 +24,7 @@ from typing import Any, assert_never
 
 from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.words import Envelope, ProtocolError
+from kit.files.spill_directory import SpillDirectory
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_local_state, open_storage
@@ -270,6 +271,7 @@ class Slot:
             self._recording,
             lambda name, carry_out: Fetcher(name, carry_out, self._inbox.put, _BackgroundFailed),
             self._stopwatch_s,
+            SpillDirectory(ticket.job.settings.state_directory),
         )
         self._plane.connect(addresses_of(message), host.routes)
         self._driver.send(ControlMessage(CONNECTED))

@@ -69,6 +69,7 @@ from kit.hosts.spark.wire.codec import encode_element
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState, slot_name
 from kit.machines.task.stream_task import StreamTask
 from kit.machines.task.unknown_task import answer_for_unknown_task
+from kit.stream.backend.spill.spill_space import SpillSpace
 from kit.stream.graph.execution_graph import ExecutionGraph
 
 TURNS_A_ROUND = 4
@@ -111,7 +112,8 @@ class TaskHost:
     """The tasks in slot `slot`, in their present `attempts`.
 
     `say` receives messages for the JobMaster; `records` collects the trace's records until the slot sends them. Without
-    `create_fetcher`, all reads run directly. `stopwatch_s` measures what rows cost, in seconds.
+    `create_fetcher`, all reads run directly. `stopwatch_s` measures what rows cost, in seconds. `space` takes the keyed
+    state for which memory has no room.
 
     Flink's `TaskExecutor` keeps its tasks in `taskSlotTable`. The articles' `HandlesTasks` is not a class of Flink 2;
     this class handles the tasks.
@@ -130,12 +132,13 @@ class TaskHost:
         recording: EventFile | None = None,
         create_fetcher: CreateFetcher | None = None,
         stopwatch_s: Callable[[], float] = time.perf_counter,
+        space: SpillSpace | None = None,
     ) -> None:
         self.records: list[TraceRecord] = []
         self.rows_read = 0
         """The rows that the slot's sources have read."""
         mine = graph.tasks_in_slot(slot)
-        self.tasks = {vertex.task: StreamTask(graph, vertex.task, attempts.of(vertex.task)) for vertex in mine}
+        self.tasks = {vertex.task: StreamTask(graph, vertex.task, attempts.of(vertex.task), space) for vertex in mine}
         self.meters = Meters(self.tasks)
         ends = [end.channels for vertex in mine for end in vertex.gates]
         ends += [end.channels for vertex in mine for end in vertex.partitions]

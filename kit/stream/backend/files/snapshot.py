@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby, pairwise
 from operator import itemgetter
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -77,6 +78,31 @@ class Layout:
         return FrozenState(self, index, values)
 
 
+class StateRows(Protocol):
+    """The rows of one state or timer queue that a snapshot has: all of them, or those that changed."""
+
+    @property
+    def layout(self) -> Layout:
+        """Their columns."""
+
+    @property
+    def rows(self) -> int:
+        """Their number; some of them may have expired."""
+
+    @property
+    def is_large(self) -> bool:
+        """True if they should be written piece by piece."""
+
+    def settle(self) -> None:
+        """Copy what would otherwise have to be kept while the state changes."""
+
+    def messages(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
+        """Yield a record batch message for each key group that has rows, in order.
+
+        Rows are sorted by key and namespace, timers by timestamp first.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class FrozenState:
     """One state or timer queue at one moment."""
@@ -85,11 +111,18 @@ class FrozenState:
     index: FrozenIndex
     values: tuple[FrozenColumn, ...]
 
-    def messages(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
-        """Yield a record batch message for each key group that has rows, in order.
+    @property
+    def rows(self) -> int:
+        """The number of entries or timers."""
+        return len(self.index)
 
-        Rows are sorted by key and namespace, timers by timestamp first.
-        """
+    def settle(self) -> None:
+        """Copy the values that may still change."""
+        for column in self.values:
+            column.settle()
+
+    def messages(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
+        """Yield a message for each key group."""
         if not self.is_large:
             self.index.last_result.order = None
             return self._messages_at_once(schema, max_parallelism)
@@ -141,10 +174,10 @@ class KeyedSnapshot:
 
     key_group_range: KeyGroupRange
     max_parallelism: int
-    states: tuple[FrozenState, ...]
+    states: tuple[StateRows, ...]
 
     def __repr__(self) -> str:
-        rows = ", ".join(f"{state.layout.name} {len(state.index)} rows" for state in self.states)
+        rows = ", ".join(f"{state.layout.name} {state.rows} rows" for state in self.states)
         return f"KeyedSnapshot(key groups {self.key_group_range.start}-{self.key_group_range.end}: {rows})"
 
     @property
@@ -166,8 +199,7 @@ class KeyedSnapshot:
         memory.
         """
         for state in self.states:
-            for column in state.values:
-                column.settle()
+            state.settle()
         schemas = [state.layout.schema(self.max_parallelism) for state in self.states]
         position = _written(header(MAGIC, schemas), out)
         offsets = [NO_OFFSET_SET] * len(self.key_group_range)
@@ -182,7 +214,7 @@ class KeyedSnapshot:
     def _frames(self, schemas: list[pa.Schema]) -> Iterator[tuple[int, int, pa.Buffer]]:
         """Yield key group, number of the state and message, by key group and state."""
 
-        def of_state(number: int, state: FrozenState) -> Iterator[tuple[int, int, pa.Buffer]]:
+        def of_state(number: int, state: StateRows) -> Iterator[tuple[int, int, pa.Buffer]]:
             for key_group, message in state.messages(schemas[number], self.max_parallelism):
                 yield key_group, number, message
 

@@ -54,6 +54,14 @@ class ChangedRows:
         """Note that entries are written."""
         self._changed[slots] = self._intervals.now
 
+    def put_intervals(self, slots: Slots, added: npt.NDArray[np.int32], changed: npt.NDArray[np.int32]) -> None:
+        """Set the intervals of entries that come back as they were."""
+        self._added[slots], self._changed[slots] = added, changed
+
+    def intervals_of(self, slots: Slots) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Return the interval in which each entry was added, and that in which it last changed."""
+        return self._added.take(slots), self._changed.take(slots)
+
     def remove(self, slots: Slots, columns: Callable[[Slots], Columns]) -> None:
         """Note that entries are about to be removed, whose keys `columns` returns."""
         known = slots[self._is_known(slots)]

@@ -33,6 +33,9 @@ UNKNOWN = ABSENT
 """The code of a key that is not stored."""
 
 _MIN_GARBAGE = 1 << 16
+_BYTES_PER_CODE = 60
+"""A hash, its place, a row and a count, in arrays that grow by doubling."""
+_OF_REMOVED = 2
 _DENSE = pc.RankOptions(sort_keys="ascending", tiebreaker="dense")
 
 
@@ -209,6 +212,11 @@ class InternedCodec(FrozenKeys):
         elif self._frozen_size and added.min() < self._frozen_size:
             self._rows = self._rows.copy()
             self._frozen_size = 0
+
+    @property
+    def bytes_per_key(self) -> float:
+        """About how many bytes of memory a stored key takes, with the bytes of removed keys that are still there."""
+        return _BYTES_PER_CODE + _OF_REMOVED * self._store.nbytes / max(1, self._store.size)
 
     # ---- use ----------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,10 @@ class KeyCodec(Decoder, Protocol):
     def encode_one(self, key: Any, create: bool) -> int:
         """Return the code of one Python key."""
 
+    @property
+    def bytes_per_key(self) -> float:
+        """About how many bytes of memory a stored key takes."""
+
     def retain(self, codes: Codes) -> None:
         """Count one more use of each code."""
 
@@ -113,6 +117,11 @@ class _DirectCodec:
 
     def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
         return codes
+
+    @property
+    def bytes_per_key(self) -> float:
+        """0: the code is the key."""
+        return 0
 
     def retain(self, codes: Codes) -> None:
         """Do nothing: the code is the key."""

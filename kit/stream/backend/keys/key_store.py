@@ -49,6 +49,10 @@ class KeyStore(Protocol):
 
     size: int
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all rows."""
+
     def parts(self, keys: pa.Array) -> Any:
         """Return the keys in the form that this store uses; nulls become any value."""
 
@@ -112,6 +116,11 @@ class NumberStore:
         self._storage = storage_dtype(arrow_type)
         self._codes = np.empty(0, np.int64)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the codes."""
+        return self._codes.nbytes
+
     def parts(self, keys: pa.Array) -> Rows:
         """Return the codes of keys."""
         if keys.null_count:
@@ -153,6 +162,11 @@ class TextStore:
         self._large = pa.large_string() if _is_text(arrow_type) else pa.large_binary()
         self._offsets = np.zeros(1, np.int64)
         self._bytes = np.empty(0, np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of keys and offsets."""
+        return self._bytes.nbytes + self._offsets.nbytes
 
     def parts(self, keys: pa.Array) -> pa.Array:
         """Return an array with 64-bit offsets."""
@@ -241,6 +255,11 @@ class StructStore:
         copied._fields = [copy.copy(field) for field in self._fields]
         copied._nulls = list(self._nulls)
         return copied
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all fields."""
+        return sum(field.nbytes for field in self._fields)
 
     def parts(self, keys: pa.StructArray) -> list[tuple[Mask | None, Any]]:
         """Return for each field which rows are null (None: no row is), and its parts."""

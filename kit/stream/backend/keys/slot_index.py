@@ -126,6 +126,8 @@ class SlotIndex:
 
     def __init__(self, width: int) -> None:
         self.width = width
+        self.growth = 2.0
+        """The factor by which the columns grow when they are full."""
         self.columns: list[Codes]
         self.live: npt.NDArray[np.bool_]
         self.size: int  # slots ever allocated: all slots in use are below
@@ -241,7 +243,7 @@ class SlotIndex:
         fresh = np.arange(self.size, self.size + wanted - len(reused))
         self.size += len(fresh)
         if self.size > self.capacity:
-            self._grow(max(self.size, self.capacity * 2, 16))
+            self._grow(max(self.size, int(self.capacity * self.growth), 16))
         slots = np.concatenate((reused, fresh)) if len(reused) else fresh
         if len(reused):
             self._let_readers_be()
@@ -260,7 +262,7 @@ class SlotIndex:
             slot = self.size
             self.size += 1
             if self.size > self.capacity:
-                self._grow(max(self.capacity * 2, 16))
+                self._grow(max(self.size, int(self.capacity * self.growth), 16))
         for column, code in zip(self.columns, codes):
             column[slot] = code
         self.live[slot] = True

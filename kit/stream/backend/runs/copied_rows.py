@@ -35,11 +35,11 @@ def copied_rows(
         codes = tuple(column.take(slots) for column in index.columns)
         states.append(layout.with_rows(FrozenIndex(codes, _NO_SLOTS), tuple(map(CopiedColumn, values))))
     if removed:
-        states.append(_removed_rows(layout, removed))
+        states.append(removed_rows(layout, removed))
     return states
 
 
-def _removed_rows(layout: Layout, removed: Sequence[Columns]) -> FrozenState:
+def removed_rows(layout: Layout, removed: Sequence[Columns]) -> FrozenState:
     """Return the distinct keys of removed entries, with codes of their own: the backend may have reused theirs."""
     columns = [pa.concat_arrays(parts) for parts in zip(*removed, strict=True)]
     codecs = tuple(codec_for(column.type) for column in columns)

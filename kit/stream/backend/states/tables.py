@@ -14,7 +14,7 @@ them. Follows `StateTable`; as in Flink, a namespace (a window, for instance) is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -23,12 +23,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.state.errors import StateDescriptorError, StateError, StateTypeError
+from kit.stream.backend.files.snapshot import Layout
 from kit.stream.backend.files.sorting import distinct
 from kit.stream.backend.keys.changed_rows import ChangedRows, Columns
 from kit.stream.backend.keys.key_codec import Column, codec_for
 from kit.stream.backend.keys.key_context import KeyContext
 from kit.stream.backend.keys.key_run import KeyRun
 from kit.stream.backend.keys.slot_index import ABSENT, FrozenIndex, SlotIndex, lowest
+from kit.stream.backend.spill.places import places_of
+from kit.stream.backend.spill.resident_rows import BYTES_PER_ROW, ResidentRows
+from kit.stream.backend.spill.rows import FIXED, intervals
+from kit.stream.backend.spill.spilled_state import SpilledState
 from kit.stream.backend.states.descriptors import StateDescriptor, StateKind, aspects_of_values
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.backend.types.arrow_types import as_type, has_nanosecond_times, stored_type
@@ -38,6 +43,11 @@ from kit.stream.backend.types.value_types import MisfitError, converter
 
 Slots = npt.NDArray[np.int64]
 Values = Any  # an Arrow or numpy column; for a struct also a mapping of these, or a record batch
+
+_ROWS_AT_ONCE = 1 << 16
+_SAMPLED_ROWS = 256
+_INDEX_BYTES, _CODE_BYTES = 14, 8
+"""Bytes of an index for each slot, besides its codes: its place, and two marks."""
 
 
 class KeyedState:
@@ -138,6 +148,8 @@ class StateTable:
         self.column = self.new_column()
         self.changes: ChangedRows | None = None
         """What changed since earlier snapshots, if they are incremental."""
+        self.resident: ResidentRows | None = None
+        """What is known of the entries in memory, and those that are on disk, if there may be such."""
         self.convert = converter(stored_type)
         self._unset = np.zeros(0, np.bool_)  # allocated slots whose entry was not written yet
         self._unset_slots = np.empty(0, np.int64)
@@ -148,7 +160,8 @@ class StateTable:
         self.in_runs = self.by_value and namespace_type is None and not has_nanosecond_times(stored_type)
 
     def __len__(self) -> int:
-        return len(self.index) - len(self._unset_slots)
+        in_memory = len(self.index) - len(self._unset_slots)
+        return in_memory if self.resident is None else in_memory + len(self.resident.cold)
 
     def __repr__(self) -> str:
         by = "" if self.namespace_type is None else f" by {self.namespace_type}"
@@ -254,8 +267,7 @@ class StateTable:
 
     def freeze(self) -> tuple[FrozenIndex, tuple[FrozenColumn, ...]]:
         """Return the entries at this moment, safe from later changes: the synchronous part of a snapshot."""
-        index = self.index.freeze(self._unset_slots)
-        return index, (self.column.freeze(self.index.size),)
+        return self.index.freeze(self._unset_slots), self.freeze_values()
 
     def changed_after(self, interval: int) -> tuple[Slots, list[Columns]]:
         """Return the slots of entries that changed after an interval, and the keys of those that were removed."""
@@ -285,23 +297,30 @@ class StateTable:
     def slots(self, keys: Column, namespaces: Column | None = None, create: bool = True) -> Slots:
         """Return the slot of each (key, namespace): int64, -1 if there is none and `create` is False.
 
-        A created slot becomes an entry with its first `put` or `reduce`. Slots are valid until they are cleared.
+        A created slot becomes an entry with its first `put` or `reduce`. Slots are valid until they are cleared, or
+        until `make_room` of the backend, if it keeps entries on disk; these come into memory here.
         """
-        codes = [self.context.codes(keys, create)]
+        adds = create or self.has_cold
+        codes = [self.context.codes(keys, adds)]
         if self.namespace_codec is None:
             if namespaces is not None:
                 raise StateTypeError(f"State {self.name!r} has no namespaces: register it with a namespace_type")
         else:
             if namespaces is None:
                 raise StateTypeError(f"State {self.name!r} needs a namespace ({self.namespace_type}) for each key")
-            codes.append(self.namespace_codec.encode(namespaces, create))
+            codes.append(self.namespace_codec.encode(namespaces, adds))
             if len(codes[0]) != len(codes[1]):
                 raise StateError(f"State {self.name!r}: {len(codes[0])} keys and {len(codes[1])} namespaces")
-        if not create:
+        if not adds:
             return self.index.find(codes)
         slots, added = self.index.find_or_add(codes)
         if len(added):
             self._take_in(added)
+        if self.resident is not None:
+            self.resident.use(slots)
+            if not create:
+                slots = np.where(self._unset[slots], ABSENT, slots)
+                self._free(added[self._unset[added]])
         return slots
 
     def load(self, keys: pa.ChunkedArray, namespaces: pa.ChunkedArray | None, values: pa.ChunkedArray) -> bool:
@@ -311,7 +330,13 @@ class StateTable:
         False and does nothing, unless that order shows that no key occurs twice.
         """
         codecs = [self.context.codec] if self.namespace_codec is None else [self.context.codec, self.namespace_codec]
-        if len(self.index) or not len(values) or values.null_count or any(codec.interned for codec in codecs):
+        if (
+            self.has_cold
+            or len(self.index)
+            or not len(values)
+            or values.null_count
+            or any(codec.interned for codec in codecs)
+        ):
             return False
         columns = [keys] if namespaces is None else [keys, namespaces]
         loaded = [np.empty(len(values), np.int64) for _ in columns]
@@ -358,19 +383,165 @@ class StateTable:
         """Remove entries; their slots are reused. Slots without an entry and -1 are ignored."""
         slots = distinct(slots[slots >= 0], self.index.size)
         slots = slots[self.index.live[slots]]
+        if self.resident is not None:  # the slot of a removed entry goes on hiding the row on disk
+            slots = slots[~(self._unset[slots] & self.resident.is_behind[slots])]
+        if not len(slots):
+            return
+        if self.changes is not None:
+            self.changes.remove(slots, self.key_columns)
+        if self.resident is not None:
+            hiding = slots[self.resident.is_behind[slots]]
+            if len(hiding):
+                self._looked_up, self.run = -1, Within()
+                self._reset(hiding)
+                self.mark_unset(hiding)
+                slots = slots[~self.resident.is_behind[slots]]
+        self._free(slots)
+
+    def _free(self, slots: Slots) -> None:
+        """Let slots be used for other entries."""
         if not len(slots):
             return
         self._looked_up, self.run = -1, Within()
-        if self.changes is not None:
-            self.changes.remove(slots, self.key_columns)
         codes = [column.take(slots) for column in self.index.columns]
-        self.column.clear(slots)
+        self._reset(slots)
         if len(self._unset_slots):
             self.mark_set(slots)
         self.index.remove(slots)
         self.context.release(codes[0])
         if self.namespace_codec is not None:
             self.namespace_codec.release(codes[1])
+
+    # ---- on disk ------------------------------------------------------------------------------------------------
+
+    def spill(self, resident: ResidentRows) -> None:
+        """Let entries be on disk. The table is new."""
+        self.resident = resident
+        self.index.growth = 1.25
+        self.track(resident)
+
+    @property
+    def has_cold(self) -> bool:
+        """True if some entries may be on disk."""
+        return self.resident is not None and bool(self.resident.cold.runs)
+
+    def begin_event(self, number: int) -> None:
+        """Let what is used from now on count as used in this event."""
+        if self.resident is not None:
+            self.resident.event = number
+
+    def discard(self) -> None:
+        """Forget all entries: another table has taken them over."""
+        self._free(self.index.slots_in_use())
+        self.resident = None
+
+    @property
+    def row_schema(self) -> pa.Schema:
+        """The columns of rows on disk."""
+        fields = [*FIXED, pa.field("key", self.context.codec.type, nullable=False)]
+        if self.namespace_type is not None:
+            fields.append(pa.field("namespace", self.namespace_type, nullable=False))
+        return pa.schema([*fields, *self.value_fields])
+
+    @property
+    def value_fields(self) -> list[pa.Field]:
+        """The columns of entries behind their keys."""
+        return [pa.field("value", self.stored_type)]
+
+    def bytes_per_row(self) -> float:
+        """Return about how many bytes an entry in memory takes."""
+        sample = self.entries()[:: max(1, len(self.index) // _SAMPLED_ROWS)]
+        codecs = [codec for codec in (self.context.codec, self.namespace_codec) if codec is not None]
+        keys = sum(_CODE_BYTES + codec.bytes_per_key for codec in codecs)
+        return self.index.growth * (_INDEX_BYTES + BYTES_PER_ROW + keys) + self._value_bytes(sample)
+
+    def with_cold(self, layout: Layout, after: int | None = None, *, without_expired: bool = False) -> SpilledState:
+        """Return the entries in memory and on disk at this moment: all, or those that changed after an interval.
+
+        `without_expired` leaves out those that a full snapshot leaves out.
+        """
+        assert self.resident is not None, f"{self!r} is in memory only"
+        cold, size = self.resident.cold, self.index.size
+        is_entry, (_, changed) = ~self._unset[:size], self.resident.intervals_of(np.arange(size))
+        rows, runs = len(self), cold.runs
+        if after is not None:
+            in_memory = is_entry & (changed > after) & self.index.live[:size]
+            rows = int(np.count_nonzero(in_memory)) + cold.changed_after(after)
+            runs = tuple(run for run in runs if run.latest_change > after)
+        index, values = self.index.freeze(), self.freeze_values()
+        unexpired = self.unexpired() if without_expired else None
+        return SpilledState(
+            layout, index, is_entry, changed, values, runs, cold.span, cold.schema, rows, after, unexpired
+        )
+
+    def freeze_values(self) -> tuple[FrozenColumn, ...]:
+        """Return the columns of entries behind their keys, at this moment."""
+        return (self.column.freeze(self.index.size),)
+
+    def unexpired(self) -> Callable[[pa.Table], pa.Table] | None:
+        """Return what leaves expired rows out of a full snapshot, None if nothing is to be left out."""
+        return None
+
+    def evict(self, rows: int) -> None:
+        """Move entries out of memory, those that were not used for longest."""
+        assert self.resident is not None, f"{self!r} is in memory only"
+        cold = self.resident.cold
+        slots = self.resident.oldest(self.index.slots_in_use(), rows)
+        unset = self._unset[slots]
+        self.resident.remove(slots[unset], self.key_columns)  # entries that began again, and got no value
+        entries = slots[~unset]
+        written = np.concatenate(
+            (entries[self.resident.is_written[entries]], slots[unset & self.resident.is_behind[slots]])
+        )
+        if len(written):
+            cold.write(self._rows_in_order(written), len(written))
+        cold.count(self.resident.intervals_of(entries)[1], 1)
+        self._free(slots)
+
+    def _rows_in_order(self, slots: Slots) -> Iterator[pa.Table]:
+        """Yield the rows of slots in the order of their places, and notes that there is no entry for unset slots."""
+        assert self.resident is not None
+        pieces = range(0, len(slots), _ROWS_AT_ONCE)
+        at = np.concatenate(
+            [
+                places_of(self.key_columns(slots[begin : begin + _ROWS_AT_ONCE]), self.context.max_parallelism)
+                for begin in pieces
+            ]
+        )
+        order = np.argsort(at, kind="stable")
+        for begin in pieces:
+            some = order[begin : begin + _ROWS_AT_ONCE]
+            added, changed = self.resident.intervals_of(slots[some])
+            is_entry = self.is_entry(slots[some])
+            entries = slots[some][is_entry]
+            numbers = pa.array(np.cumsum(is_entry) - 1, mask=~is_entry)
+            values = (column.take(numbers) for column in self.values_at(entries))
+            columns = [at[some], added, changed, is_entry, *self.key_columns(slots[some]), *values]
+            yield pa.Table.from_arrays([pa.array(column) for column in columns], schema=self.resident.cold.schema)
+
+    def _fetch(self, added: Slots) -> None:
+        """Bring the entries of new slots into memory, as far as there are any on disk."""
+        assert self.resident is not None
+        numbers, rows = self.resident.cold.find(self.key_columns(added))
+        if not len(numbers):
+            return
+        slots = added[numbers]
+        self._put_back(slots, rows)
+        changed = intervals(rows, "changed")
+        self.resident.fetched(slots, intervals(rows, "added"), changed)
+        self.resident.cold.count(changed, -1)
+
+    def _put_back(self, slots: Slots, rows: pa.Table) -> None:
+        self.column.put(slots, one_array(rows["value"]))
+        self.mark_set(slots)
+
+    def _reset(self, slots: Slots) -> None:
+        """Let the columns of slots be as if they had never been set."""
+        self.column.clear(slots)
+
+    def _value_bytes(self, sample: Slots) -> float:
+        """Return about how many bytes the values of an entry take, of which some are in these slots."""
+        return self.index.growth * self.column.bytes_per_row(sample)
 
     # ---- columns ------------------------------------------------------------------------------------------------
 
@@ -411,13 +582,20 @@ class StateTable:
             return self._slot_in(run, create)
         if plain and self._looked_up == self.context.turn and (self._current_slot >= 0 or not create):
             return self._current_slot
-        codes = [self.context.current_code(create)]
+        adds = create or self.has_cold
+        codes = [self.context.current_code(adds)]
         if self.namespace_codec is not None:
-            codes.append(self.namespace_codec.encode_one(namespace, create))
+            codes.append(self.namespace_codec.encode_one(namespace, adds))
         slot = self.index.find_one(codes)
-        if slot == ABSENT and create:
+        is_new = slot == ABSENT and adds
+        if is_new:
             slot = self.index.add_one(codes)
             self._take_in(np.array([slot]))
+        if self.resident is not None and slot != ABSENT:
+            self.resident.use(slot)
+            if not create and self._unset.item(slot):
+                self._free(np.array([slot] if is_new else [], np.int64))
+                return ABSENT
         if plain:
             self._looked_up, self._current_slot = self.context.turn, slot
         return slot
@@ -428,8 +606,11 @@ class StateTable:
             self.run = Within(run, self.slots(run.keys, create=False).tolist())
         slot = self.run.slots[run.position]
         if slot == ABSENT and create:
-            slot = self.index.add_one([self.context.current_code(create)])
-            self._take_in(np.array([slot]))
+            codes = [self.context.current_code(create)]
+            slot = ABSENT if self.resident is None else self.index.find_one(codes)  # it may hide a row on disk
+            if slot == ABSENT:
+                slot = self.index.add_one(codes)
+                self._take_in(np.array([slot]))
             self.run.slots[run.position] = slot
         return slot
 
@@ -566,6 +747,8 @@ class StateTable:
         if misplaced:
             self.clear(added)
             raise StateError(f"State {self.name!r}: {misplaced}")
+        if self.has_cold:
+            self._fetch(added)
 
     def _put(self, slots: Slots, column: pa.Array) -> None:
         self.column.put(slots, column)

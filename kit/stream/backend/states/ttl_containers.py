@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kit.stream.backend.states.last_access import times_within
-from kit.stream.backend.states.tables import KeyedState, Slots
+from kit.stream.backend.states.last_access import COLUMN, times_within
+from kit.stream.backend.states.tables import KeyedState, Slots, one_array
 from kit.stream.backend.states.ttl_table import TtlTable
 from kit.stream.backend.types.value_columns import ContainerColumn, FrozenColumn, ObjectColumn, SomeSlots
 
@@ -51,7 +51,7 @@ class TtlContainerTable(TtlTable):
 
     @staticmethod
     @abstractmethod
-    def unexpired(held: Any, limit_ms: int) -> Any:
+    def unexpired_of(held: Any, limit_ms: int) -> Any:
         """Return the parts of an entry accessed after `limit_ms`: itself if it is all, None if nothing is left.
 
         An empty entry has not expired.
@@ -106,7 +106,7 @@ class TtlContainerTable(TtlTable):
         gone = []
         for slot in range(begin, end):
             held = self.read(slot)
-            left = None if held is None else self.unexpired(held, limit_ms)
+            left = None if held is None else self.unexpired_of(held, limit_ms)
             if left is not held:
                 if left is None:
                     gone.append(slot)
@@ -118,15 +118,27 @@ class TtlContainerTable(TtlTable):
         """Return the slots of entries of which everything has expired."""
         limit_ms = self.limit_ms()
         slots = self.entries().tolist()
-        return np.array([slot for slot in slots if self.unexpired(self.read(slot), limit_ms) is None], np.int64)
+        return np.array([slot for slot in slots if self.unexpired_of(self.read(slot), limit_ms) is None], np.int64)
+
+    def without_expired(self, rows: pa.Table, limit_ms: int) -> pa.Table:
+        """Return the rows with the parts that were accessed after `limit_ms`, if there are any."""
+        values, times = one_array(rows["value"]).to_pylist(), times_within(one_array(rows[COLUMN]))
+        left = [self.unexpired_of(self.timed(each, when), limit_ms) for each, when in zip(values, times, strict=True)]
+        kept = [number for number, held in enumerate(left) if held is not None]
+        rows = rows.take(pa.array(kept, pa.int64()))
+        for name, part_of in (("value", self.values_of), (COLUMN, self.times_of)):
+            place = rows.schema.get_field_index(name)
+            column = pa.array([part_of(left[number]) for number in kept], rows.schema.field(place).type)
+            rows = rows.set_column(place, rows.schema.field(place), column)
+        return rows
 
     def freeze_columns(self, size: int, *, without_expired: bool) -> tuple[FrozenColumn, ...]:
         """Return the values and their times."""
         frozen = self.column.freeze(size)
         limit_ms = self.limit_ms() if without_expired else None
         return (
-            _FrozenTimed(self.stored_type, frozen, self.values_of, self.unexpired, limit_ms),
-            _FrozenTimed(self.access_type, frozen, self.times_of, self.unexpired, limit_ms),
+            _FrozenTimed(self.stored_type, frozen, self.values_of, self.unexpired_of, limit_ms),
+            _FrozenTimed(self.access_type, frozen, self.times_of, self.unexpired_of, limit_ms),
         )
 
 

@@ -46,7 +46,7 @@ class TtlListTable(TtlContainerTable, ListTable):
 
     def seen(self, held: TimedList) -> tuple[list[Any], TimedList | None]:
         """Return the values that a read returns, and the list that it leaves."""
-        left = self.unexpired(held, self.limit_ms())
+        left = self.unexpired_of(held, self.limit_ms())
         found = self.values_of(held if self.returns_expired else left or [])
         if not left:
             return found, None
@@ -57,7 +57,7 @@ class TtlListTable(TtlContainerTable, ListTable):
         return list(zip(values, [self.now_ms()] * len(values) if times is None else times, strict=True))
 
     @staticmethod
-    def unexpired(held: TimedList, limit_ms: int) -> TimedList | None:
+    def unexpired_of(held: TimedList, limit_ms: int) -> TimedList | None:
         """Return the elements accessed after `limit_ms`: the list itself if it is all, None if nothing is left."""
         left = [each for each in held if each[1] > limit_ms]
         return held if len(left) == len(held) else left or None

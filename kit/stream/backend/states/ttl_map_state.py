@@ -80,7 +80,7 @@ class TtlMapTable(TtlContainerTable, MapTable):
 
     def seen(self, held: TimedMap) -> tuple[list[tuple[Any, Any]], TimedMap | None]:
         """Return the entries that a read of all returns, and the map that it leaves."""
-        left = self.unexpired(held, self.limit_ms())
+        left = self.unexpired_of(held, self.limit_ms())
         found = [(key, value) for key, (value, _) in (held if self.returns_expired else left or {}).items()]
         if not left:
             return found, None
@@ -93,7 +93,7 @@ class TtlMapTable(TtlContainerTable, MapTable):
         return {key: (value, time) for (key, value), time in zip(entries, times, strict=True)}
 
     @staticmethod
-    def unexpired(held: TimedMap, limit_ms: int) -> TimedMap | None:
+    def unexpired_of(held: TimedMap, limit_ms: int) -> TimedMap | None:
         """Return the entries accessed after `limit_ms`: the map itself if it is all, None if nothing is left."""
         left = {key: timed for key, timed in held.items() if timed[1] > limit_ms}
         return held if len(left) == len(held) else left or None

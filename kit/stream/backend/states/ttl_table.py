@@ -8,6 +8,8 @@ Follows `AbstractTtlDecorator` and `TtlIncrementalCleanup`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, cast
 
 import numpy as np
@@ -17,9 +19,9 @@ from kit.core.state.errors import StateDescriptorError
 from kit.stream.backend.keys.key_codec import Column
 from kit.stream.backend.keys.slot_index import FrozenIndex
 from kit.stream.backend.states.descriptors import StateDescriptor
-from kit.stream.backend.states.last_access import access_type
+from kit.stream.backend.states.last_access import COLUMN, access_type
 from kit.stream.backend.states.state_ttl_config import StateTtlConfig
-from kit.stream.backend.states.tables import Slots, StateTable, Values
+from kit.stream.backend.states.tables import Slots, StateTable, Values, one_array
 from kit.stream.backend.types.value_columns import FrozenColumn
 
 _EARLIEST_MS = -(1 << 63)
@@ -54,6 +56,11 @@ class TtlTable(StateTable):
         if self.ttl.cleanup_for_every_record and self._cleanup_size:
             self.context.on_selection(self.check_others)
 
+    @property
+    def value_fields(self) -> list[pa.Field]:
+        """The columns of entries behind their keys: values and last accesses."""
+        return [*super().value_fields, pa.field(COLUMN, self.access_type)]
+
     def now_ms(self) -> int:
         """Return the processing time. Raises StateError if the backend has no clock."""
         return self.context.now_ms()
@@ -85,12 +92,22 @@ class TtlTable(StateTable):
         """Return the slots of entries of which everything has expired."""
 
     @abstractmethod
+    def without_expired(self, rows: pa.Table, limit_ms: int) -> pa.Table:
+        """Return rows with values and last accesses, without what was accessed until `limit_ms`. Any thread may call
+        it.
+        """
+
+    @abstractmethod
     def freeze_columns(self, size: int, *, without_expired: bool) -> tuple[FrozenColumn, ...]:
         """Return the entries of slots below `size` and their last accesses, safe from later changes."""
 
     def merge(self, into: Slots, slots: Slots) -> None:
         """Raise StateDescriptorError: only windows merge entries, and their state has no TTL."""
         raise StateDescriptorError(f"State {self.name!r} has a TTL: entries with a TTL do not merge")
+
+    def _put_back(self, slots: Slots, rows: pa.Table) -> None:
+        super()._put_back(slots, rows)
+        self.put_accesses(slots, one_array(rows[COLUMN]))
 
     # ---- cleanup ------------------------------------------------------------------------------------------------
 
@@ -126,6 +143,16 @@ class TtlTable(StateTable):
         if without_expired:
             left_out = np.concatenate((left_out, self.expired_entries()))
         return self.index.freeze(left_out), self.freeze_columns(self.index.size, without_expired=without_expired)
+
+    def freeze_values(self) -> tuple[FrozenColumn, ...]:
+        """Return the values and their last accesses at this moment, expired ones too."""
+        return self.freeze_columns(self.index.size, without_expired=False)
+
+    def unexpired(self) -> Callable[[pa.Table], pa.Table] | None:
+        """Return what leaves out rows that have expired by now, if the TTL says so."""
+        if self.ttl is None or not self.ttl.cleanup_full_snapshot:
+            return None
+        return partial(self.without_expired, limit_ms=self.limit_ms())
 
     def values_at(self, slots: Slots) -> tuple[pa.Array, ...]:
         """Return the values of entries, and their last accesses."""

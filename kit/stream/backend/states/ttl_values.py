@@ -17,9 +17,9 @@ from kit.stream.backend.keys.changed_rows import ChangedRows
 from kit.stream.backend.keys.key_run import KeyRun
 from kit.stream.backend.keys.slot_index import FEW_ROWS
 from kit.stream.backend.states.aggregating_state import AggregatingState, AggregatingTable
-from kit.stream.backend.states.last_access import TIME
+from kit.stream.backend.states.last_access import COLUMN, TIME
 from kit.stream.backend.states.reducing_state import ReducingState, ReducingTable
-from kit.stream.backend.states.tables import KeyedState, Slots, Values, Within, fresh
+from kit.stream.backend.states.tables import KeyedState, Slots, Values, Within, fresh, one_array
 from kit.stream.backend.states.ttl_table import TtlTable
 from kit.stream.backend.states.value_state import ValueState, ValueTable
 from kit.stream.backend.types.value_columns import FrozenColumn, FrozenParts, NumberColumn
@@ -121,6 +121,10 @@ class TtlEntryTable(TtlTable):
         """Return the slots of expired entries."""
         return np.flatnonzero(self.accesses.values[: self.index.size] <= self.limit_ms())
 
+    def without_expired(self, rows: pa.Table, limit_ms: int) -> pa.Table:
+        """Return the rows that were accessed after `limit_ms`."""
+        return rows.filter(pa.array(one_array(rows[COLUMN]).cast(pa.int64()).to_numpy() > limit_ms))
+
     def freeze_columns(self, size: int, *, without_expired: bool) -> tuple[FrozenColumn, ...]:
         """Return the values and their times; expired entries are left out by their slots."""
         return self.column.freeze(size), FrozenParts(TIME, [self.accesses.freeze(size)], _as_times)
@@ -132,11 +136,6 @@ class TtlEntryTable(TtlTable):
         self.accesses.ensure(self.index.capacity)
         self._renew(np.arange(len(values)))
         return True
-
-    def clear(self, slots: Slots) -> None:
-        """Remove entries."""
-        self.accesses.clear(slots[slots >= 0])
-        super().clear(slots)
 
     def begin(self, run: KeyRun) -> Within:
         """Check other entries, then read the entries of all keys of a run, and their times."""
@@ -191,6 +190,13 @@ class TtlEntryTable(TtlTable):
     def _put(self, slots: Slots, column: pa.Array) -> None:
         super()._put(slots, column)
         self._renew(slots)
+
+    def _reset(self, slots: Slots) -> None:
+        super()._reset(slots)
+        self.accesses.clear(slots)
+
+    def _value_bytes(self, sample: Slots) -> float:
+        return super()._value_bytes(sample) + self.index.growth * self.accesses.bytes_per_row(sample)
 
     def _renew(self, slots: Slots) -> None:
         if len(slots):

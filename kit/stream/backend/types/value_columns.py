@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from operator import add
+from sys import getsizeof
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +34,7 @@ Slots = npt.NDArray[np.int64]
 SomeSlots = npt.NDArray[np.int64] | npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 Fold = Callable[[Any, Any], Any]
+_REFERENCE_BYTES = 8
 Joined = Callable[[Any, list[pa.Array]], pa.Array]
 
 
@@ -75,6 +77,9 @@ class ValueColumn(Entries, Protocol):
 
     def freeze(self, size: int) -> FrozenColumn:
         """Return the entries of slots below `size`, safe from later changes."""
+
+    def bytes_per_row(self, sample: Slots) -> float:
+        """Return about how many bytes an entry takes, of which some are in these slots."""
 
 
 def column_for(arrow_type: pa.DataType) -> ValueColumn:
@@ -200,6 +205,10 @@ class NumberColumn:
         nulls = None if self.nulls is None else self._null_readers.freeze(self.nulls, size)
         return FrozenNumbers(self.type, self._readers.freeze(self.values, size), nulls)
 
+    def bytes_per_row(self, sample: Slots) -> float:
+        """Return the bytes of a number, and of its mark if some are null."""
+        return self.values.itemsize + (self.nulls is not None)
+
     def _time(self, slot: int) -> Any:
         time = self.get(np.array([slot]))
         if has_nanosecond_times(self.type) and time.view(pa.int64())[0].as_py() % 1_000:
@@ -309,6 +318,9 @@ class _PartsColumn:
         for part in self._parts:
             part.clear(slots)
 
+    def bytes_per_row(self, sample: Slots) -> float:
+        return sum(part.bytes_per_row(sample) for part in self._parts)
+
     def freeze(self, size: int) -> FrozenParts:
         return FrozenParts(self.type, [part.freeze(size) for part in self._parts], self._joined)
 
@@ -387,6 +399,11 @@ class ObjectColumn:
         for slot in slots.tolist():
             self._values[slot] = None
 
+    def bytes_per_row(self, sample: Slots) -> float:
+        """Return the average size of the values in the sample, and of a reference."""
+        sizes = [_size_of(self._values[slot]) for slot in sample.tolist()]
+        return _REFERENCE_BYTES + sum(sizes) / max(1, len(sizes))
+
     def freeze(self, size: int) -> ObjectColumn:
         """Return a copy for a snapshot."""
         frozen = copy(self)
@@ -447,6 +464,14 @@ class ContainerColumn(ObjectColumn):
         """Return a snapshot's copy, which shares the containers until they are changed."""
         self._owned = bytearray(len(self._values))
         return super().freeze(size)
+
+
+def _size_of(value: Any) -> int:
+    """Return about how many bytes a Python value takes."""
+    size = getsizeof(value)
+    if isinstance(value, dict):
+        return size + sum(_size_of(key) + _size_of(item) for key, item in value.items())
+    return size + sum(map(_size_of, value)) if isinstance(value, list | tuple) else size
 
 
 FieldColumn = NumberColumn | DecimalColumn | ObjectColumn

@@ -177,12 +177,14 @@ class KeyedBroadcastOperator(_WithBroadcastState, KeyedFunctionOperator):
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, KeyedState], Any]) -> None:
         """Call a function for every key that has an entry in a state."""
-        table = self.context.keyed_state.table(descriptor)
-        state = self.state(descriptor)
-        for key in table.keys(table.entries()).to_pylist():
-            self.context.keyed_state.set_current_key(key)
-            if never_runs(function(key, state)):
-                raise TypeError("apply_to_keyed_state: the function yields or is async, so it runs nothing")
+        backend = self.context.keyed_state
+        table, state = backend.table(descriptor), self.state(descriptor)
+        for keys in backend.keys(table):
+            for key in keys.to_pylist():
+                backend.set_current_key(key)
+                if never_runs(function(key, state)):
+                    raise TypeError("apply_to_keyed_state: the function yields or is async, so it runs nothing")
+            backend.make_room()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,14 +11,15 @@ Follows Flink's `MergingWindowSet` and the merging side of `WindowOperator`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kit.core.event_time import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.stream.backend.files.sorting import distinct
+from kit.stream.backend.spill.places import tokens
 from kit.stream.backend.states.descriptors import ValueStateDescriptor
+from kit.stream.backend.states.tables import one_array
 from kit.stream.operators.spec import keys_of
 from kit.stream.operators.watermarks import event_times_ms
 from kit.stream.operators.windows.key_time_index import KeyTimeIndex, Mask, Numbers, expand
@@ -60,15 +61,19 @@ class MergingWindowOperator(WindowOperatorBase):
         super().initialize_state()
         self._bounds = self.context.keyed_state.table(_BOUNDS, pa.int64())
         self._index = KeyTimeIndex(self._spec.key_type, 2)
-        slots = self._bounds.entries()
-        if len(slots):
-            starts, ends = self._bounds_of(slots)
-            codes = self._index.codes(self._bounds.keys(slots), create=True)
-            windows: Any = self._bounds.namespaces(slots)
-            self._index.add(codes, starts, ends, windows.to_numpy())
+        for rows in self.context.keyed_state.rows(self._bounds):
+            starts, ends = _in_ms(rows["value"])
+            codes = self._index.codes(one_array(rows["key"]), create=True)
+            self._index.add(codes, starts, ends, rows["namespace"].to_numpy())
 
     def _bounds_in_ms(self, keys: pa.Array, windows: Numbers) -> tuple[Numbers, Numbers]:
         return self._bounds_of(self._bounds.slots(keys, windows, create=False))
+
+    def _bounds_seen(self, keys: pa.Array, windows: pa.Array) -> tuple[Numbers, Numbers]:
+        rows = self.context.keyed_state.all_rows(self._bounds)
+        known = tokens([one_array(rows["key"]), one_array(rows["namespace"])])
+        at = {token: row for row, token in enumerate(known)}
+        return _in_ms(rows["value"].take(pa.array([at[token] for token in tokens([keys, windows])], pa.int64())))
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Add the rows to their sessions."""
@@ -87,17 +92,20 @@ class MergingWindowOperator(WindowOperatorBase):
         self._take_in(batch.filter(pa.array(~lost)), windows[~lost], codes[~lost])
         self._index.forget_unused(codes[lost])
 
+    def _process_due(self, keys: pa.Array, windows: Numbers, times: Numbers) -> None:
+        slots = self._bounds.slots(keys, windows, create=False)
+        # None for a timer with the allowed lateness from before a restore.
+        keys, windows, times, slots = where(slots >= 0, keys, windows, times, slots)
+        starts, ends = self._bounds_of(slots)
+        self._fire(*where(times == ends - 1, keys, windows, starts, ends))
+        self._clear(*where(times >= self._clears_at(ends - 1), keys, windows))
+
     def process_watermark(self, timestamp_ms: int) -> None:
         """Fire the sessions that end at or before the watermark, clear overdue ones, then pass the watermark on."""
         due = self._timers.advance(timestamp_ms)
         if due.namespaces is not None and len(due.keys):
-            keys, windows = due.keys, due.namespaces.to_numpy()
-            slots = self._bounds.slots(keys, windows, create=False)
-            # None for a timer with the allowed lateness from before a restore.
-            keys, windows, times, slots = where(slots >= 0, keys, windows, due.timestamps_ms, slots)
-            starts, ends = self._bounds_of(slots)
-            self._fire(*where(times == ends - 1, keys, windows, starts, ends))
-            self._clear(*where(times >= self._clears_at(ends - 1), keys, windows))
+            for piece in self.context.keyed_state.pieces(len(due.keys)):
+                self._process_due(due.keys[piece], due.namespaces[piece].to_numpy(), due.timestamps_ms[piece])
         self.context.output.emit_watermark(timestamp_ms)
 
     @property
@@ -281,3 +289,8 @@ def _touching(codes: Numbers, starts: Numbers, ends: Numbers) -> Numbers:
     group_of = np.empty(len(order), np.int64)
     group_of[order] = np.cumsum(begins) - 1
     return group_of
+
+
+def _in_ms(bounds: pa.ChunkedArray) -> tuple[Numbers, Numbers]:
+    starts, ends = one_array(bounds).flatten()
+    return starts.to_numpy(), ends.to_numpy()

@@ -9,20 +9,20 @@ rescaled.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.states.descriptors import ValueStateDescriptor
+from kit.stream.backend.states.tables import one_array
 from kit.stream.operators.functions.function_operator import FunctionInput
 from kit.stream.operators.spec import as_rows, row_type
 from kit.stream.operators.watermarks import event_times_ms
 from kit.stream.operators.windows.key_time_index import KeyTimeIndex, Numbers
 
-_SLOTS, _UNTIL = 3, 4
-"""Columns of the index, after keys, times and numbers."""
+_NUMBERS, _SLOTS, _UNTIL = 2, 3, 4
+"""Columns of the index, after keys and times. Slots are valid if all rows are in memory."""
 
 
 class RowBuffer:
@@ -44,14 +44,14 @@ class RowBuffer:
         )
         self.index = KeyTimeIndex(backend.key_type, 3)
         self._next = 0
-        slots = self._table.entries()
-        if len(slots):
-            numbers: Any = self._table.namespaces(slots)
-            times = event_times_ms(self._rows_at(slots), given.timed, operator)
-            codes = self.index.codes(self._table.keys(slots), create=True)
-            self._next = int(numbers.to_numpy().max()) + 1
-            order = np.argsort(numbers.to_numpy(), kind="stable")
-            columns = (codes, times, numbers.to_numpy(), slots, kept_until(times))
+        self._keeps_slots = self._table.resident is None
+        for rows in backend.rows(self._table):
+            keys, numbers = one_array(rows["key"]), rows["namespace"].to_numpy()
+            times = event_times_ms(as_rows(one_array(rows["value"]), given.schema), given.timed, operator)
+            self._next = max(self._next, int(numbers.max()) + 1)
+            slots = self._table.slots(keys, numbers) if self._keeps_slots else numbers
+            order = np.argsort(numbers, kind="stable")
+            columns = (self.index.codes(keys, create=True), times, numbers, slots, kept_until(times))
             self.index.add(*(column[order] for column in columns))
 
     def __len__(self) -> int:
@@ -74,14 +74,17 @@ class RowBuffer:
 
     def rows(self, positions: Numbers) -> pa.RecordBatch:
         """Return the rows at positions."""
-        return self._rows_at(self.index.columns[_SLOTS][positions])
+        return as_rows(self._table.get(self._slots_at(positions)), self._given.schema)
 
     def expire(self, watermark_ms: int) -> None:
         """Remove the rows that this watermark ends."""
         expired = self.index.columns[_UNTIL] <= watermark_ms
         if expired.any():
-            self._table.clear(self.index.columns[_SLOTS][expired])
+            self._table.clear(self._slots_at(np.flatnonzero(expired)))
             self.index.remove(expired)
 
-    def _rows_at(self, slots: Numbers) -> pa.RecordBatch:
-        return as_rows(self._table.get(slots), self._given.schema)
+    def _slots_at(self, positions: Numbers) -> Numbers:
+        if self._keeps_slots:
+            return self.index.columns[_SLOTS][positions]
+        keys = self.index.codec.decode(self.index.columns[0][positions])
+        return self._table.slots(keys, self.index.columns[_NUMBERS][positions], create=False)

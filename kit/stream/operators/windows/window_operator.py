@@ -8,7 +8,7 @@ Follows Flink's `WindowOperator`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from kit.core.protocol.notes import LateRowsDropped
 from kit.stream.backend.keys.slot_index import FEW_ROWS, extended, lowest
 from kit.stream.backend.picking import rows_at
 from kit.stream.backend.states.state_definition import Aspects
+from kit.stream.backend.states.tables import one_array
 from kit.stream.operators.aggregates import FirstRows, as_tuple
 from kit.stream.operators.base import Operator
 from kit.stream.operators.event_time import TimeColumn, columns_of, time_aspect
@@ -102,18 +103,23 @@ class WindowOperatorBase(Operator):
 
     def open(self) -> None:
         """Set timers that clear restored windows by the present lateness; most of them exist already."""
-        slots = self._table.entries()
-        if self._spec.allowed_lateness_ms and len(slots):
-            keys, windows = self._table.keys(slots), cast(pa.Array, self._table.namespaces(slots))
+        if not self._spec.allowed_lateness_ms:
+            return
+        for rows in self.context.keyed_state.rows(self._table):
+            keys, windows = one_array(rows["key"]), one_array(rows["namespace"])
             _, ends = self._bounds_in_ms(keys, windows.to_numpy())
             self._timers.event_time.register(keys, self._clears_at(ends - 1), windows)
 
-    def windows(self) -> tuple[pa.Array, Times, Times, pa.Array]:
-        """Return the key, start, end and contents of each open window."""
-        slots = self._table.entries()
-        windows: Any = self._table.namespaces(slots)
-        starts, ends = self._bounds_in_ms(self._table.keys(slots), windows.to_numpy())
-        return self._table.keys(slots), starts, ends, self._table.get(slots)
+    def windows(self) -> pa.Table:
+        """Return the open windows: `key`, `start_ms`, `end_ms` and their contents (`value`)."""
+        rows = self.context.keyed_state.all_rows(self._table)
+        starts, ends = self._bounds_seen(one_array(rows["key"]), one_array(rows["namespace"]))
+        columns = {"key": rows["key"], "start_ms": starts, "end_ms": ends, "value": rows["value"]}
+        return pa.table(columns).combine_chunks()
+
+    def _bounds_seen(self, keys: pa.Array, windows: pa.Array) -> tuple[Times, Times]:
+        """Return what `_bounds_in_ms` returns, without a change of the state."""
+        return self._bounds_in_ms(keys, windows.to_numpy())
 
     def _bounds_in_ms(self, keys: pa.Array, windows: Times) -> tuple[Times, Times]:
         assigner = self._spec.assigner
@@ -211,15 +217,19 @@ class WindowOperator(WindowOperatorBase):
         self._registered[slots] = True
         return known
 
+    def _process_due(self, keys: pa.Array, windows: Times, times_ms: Times) -> None:
+        assigner = self._spec.assigner
+        starts, ends = assigner.starts(windows), assigner.ends(windows)
+        self._fire(*where(times_ms == ends - 1, keys, windows, starts, ends))
+        keys, windows = where(times_ms >= self._clears_at(ends - 1), keys, windows)
+        self._table.clear(self._table.slots(keys, windows, create=False))
+
     def process_watermark(self, timestamp_ms: int) -> None:
         """Fire the windows that end at or before the watermark, clear overdue ones, then pass the watermark on."""
         due = self._timers.advance(timestamp_ms)
         if due.namespaces is not None and len(due.keys):
-            keys, windows, assigner = due.keys, due.namespaces.to_numpy(), self._spec.assigner
-            starts, ends = assigner.starts(windows), assigner.ends(windows)
-            self._fire(*where(due.timestamps_ms == ends - 1, keys, windows, starts, ends))
-            keys, windows = where(due.timestamps_ms >= self._clears_at(ends - 1), keys, windows)
-            self._table.clear(self._table.slots(keys, windows, create=False))
+            for piece in self.context.keyed_state.pieces(len(due.keys)):
+                self._process_due(due.keys[piece], due.namespaces[piece].to_numpy(), due.timestamps_ms[piece])
         self.context.output.emit_watermark(timestamp_ms)
 
 

@@ -1,0 +1,85 @@
+"""Merges of spilled runs: which are due, and one that proceeds step by step.
+
+There is no thread for it. Whenever rows are written, the merge that is due proceeds by a multiple of their bytes, so it
+keeps up, and no batch waits for all of it. It goes through ranges of places, so its memory does not depend on the size
+of the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from kit.stream.backend.spill.places import Places
+from kit.stream.backend.spill.rows import are_entries, newest
+from kit.stream.backend.spill.spill_space import SpillSpace
+from kit.stream.backend.spill.spilled_run import BLOCK_BYTES, RunWriter, SpilledRun
+
+RANGE_BYTES = 1 << 22
+"""Bytes of all inputs together that are merged at once."""
+FEWEST_TO_MERGE, MOST_RUNS = 4, 16
+_GROWTH = 1.5
+"""A merge takes in the next older run if it has at most this many times the rows of the newer ones together."""
+
+
+def to_merge(sizes: Sequence[int]) -> slice | None:
+    """Return which runs to merge, given the rows of each, newest first; None if no merge is due.
+
+    They are neighbours of a similar size, or all of them once half of the rows may be obsolete.
+    """
+    if len(sizes) > 1 and sum(sizes[:-1]) >= sizes[-1]:
+        return slice(0, len(sizes))
+    for start in range(len(sizes) - FEWEST_TO_MERGE + 1):
+        end, total = start + 1, sizes[start]
+        while end < len(sizes) and sizes[end] <= _GROWTH * total:
+            total += sizes[end]
+            end += 1
+        if end - start >= FEWEST_TO_MERGE:
+            return slice(start, end)
+    return slice(0, MOST_RUNS // 2) if len(sizes) > MOST_RUNS else None
+
+
+def ranges(runs: Sequence[SpilledRun], first: int, behind: int, at_once: int = RANGE_BYTES) -> list[int]:
+    """Return the bounds of ranges of places in which the runs have about this many bytes together."""
+    step = max(1, at_once // BLOCK_BYTES)
+    fences: Places = np.sort(np.concatenate([np.empty(0, np.uint64), *(run.fences for run in runs)]))
+    inner = np.unique(fences[step::step])
+    return [first, *inner[inner > np.uint64(first)].tolist(), behind]
+
+
+class Merge:
+    """A merge of neighbouring runs into one, the newest first. With `has_oldest`, nothing older exists."""
+
+    def __init__(
+        self,
+        inputs: Sequence[SpilledRun],
+        space: SpillSpace,
+        schema: pa.Schema,
+        span: tuple[int, int],
+        *,
+        has_oldest: bool,
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self._has_oldest = has_oldest
+        self._bounds = ranges(inputs, *span)
+        self._done = 0
+        self._writer = RunWriter(space, schema, sum(run.rows for run in inputs), *span)
+
+    def __repr__(self) -> str:
+        return f"Merge({len(self.inputs)} runs, {self._done} of {len(self._bounds) - 1} ranges)"
+
+    def proceed(self, most_bytes: int) -> SpilledRun | None:
+        """Merge ranges until about this many bytes were written. Return the run once it is finished."""
+        until = self._writer.size + most_bytes
+        while self._done < len(self._bounds) - 1:
+            if self._writer.size >= until:
+                return None
+            low, behind = self._bounds[self._done : self._done + 2]
+            rows = newest([run.between(low, behind) for run in self.inputs])
+            if self._has_oldest:
+                rows = rows.filter(pa.array(are_entries(rows)))
+            self._writer.add(rows)
+            self._done += 1
+        return self._writer.finish()

@@ -1,0 +1,202 @@
+"""Spilled runs: immutable files of rows in the order of their places.
+
+A file is a sequence of blocks of about 16 KB, each an Arrow IPC record batch message: a read of the device takes as
+long for 16 KB as for 4, and the header of a message is 4 % of it. In memory a run keeps, for each block, its first
+place (the fence), its offset and the latest interval in which one of its rows changed, and for all rows a Bloom filter.
+Rows with one place are in one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.stream.backend.picking import rows_at
+from kit.stream.backend.spill.bloom_filter import BloomFilter
+from kit.stream.backend.spill.places import Places, Rows, same_keys
+from kit.stream.backend.spill.rows import intervals, key_columns, places, taken
+from kit.stream.backend.spill.spill_space import SpillFile, SpillSpace
+
+BLOCK_BYTES = 1 << 14
+GAP_BYTES = 1 << 14
+"""Bytes that are read although nobody asked for them, instead of a second read: as long as they take."""
+PIECE_BYTES = 1 << 23
+"""Bytes that are read and decoded before the rows wanted of them are taken."""
+_NO_INTERVAL = -1
+
+
+class SpilledRun:
+    """A finished run."""
+
+    def __init__(
+        self,
+        file: SpillFile,
+        schema: pa.Schema,
+        rows: int,
+        fences: Places,
+        offsets: npt.NDArray[np.int64],
+        changed: npt.NDArray[np.int32],
+        bloom_filter: BloomFilter,
+    ) -> None:
+        self.rows = rows
+        self.fences = fences
+        self.latest_change = int(changed.max(initial=_NO_INTERVAL))
+        self._file = file
+        self._schema = schema
+        self._offsets = offsets
+        self._changed = changed
+        self._filter = bloom_filter
+
+    def __repr__(self) -> str:
+        return f"SpilledRun({self.rows} rows in {len(self.fences)} blocks, {self.size} B)"
+
+    def __deepcopy__(self, memo: dict[int, object]) -> SpilledRun:
+        """Return the run itself: it is immutable, so copies of a world share it."""
+        return self
+
+    @property
+    def size(self) -> int:
+        """The size of its file in bytes."""
+        return self._file.size
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """The bytes of its fences, offsets and filter."""
+        return self.fences.nbytes + self._offsets.nbytes + self._changed.nbytes + self._filter.nbytes
+
+    def find(self, wanted: Places, keys: Sequence[pa.Array]) -> tuple[Rows, list[pa.Table]]:
+        """Return which of some distinct keys, whose places ascend, have a row here, and these rows in that order."""
+        maybe = np.flatnonzero(self._filter.may_contain(wanted))
+        blocks = np.searchsorted(self.fences, wanted.take(maybe), side="right") - 1
+        inside = blocks >= 0
+        maybe, blocks = maybe[inside], blocks[inside]
+        numbers, found = [maybe[:0]], []
+        for begin, end, rows in self._pieces(blocks):
+            some = maybe[begin:end]
+            which, at = _matches(rows, wanted.take(some), [rows_at(column, some) for column in keys])
+            if len(which):
+                numbers.append(some[which])
+                found.append(taken(rows, at))
+        return np.concatenate(numbers), found
+
+    def between(self, low: int, behind: int, after: int = _NO_INTERVAL) -> pa.Table:
+        """Return the rows with places from `low` to below `behind`, without blocks where nothing changed after an
+        interval.
+        """
+        begin = max(0, int(np.searchsorted(self.fences, np.uint64(low), side="right")) - 1)
+        end = int(np.searchsorted(self.fences, np.uint64(behind - 1), side="right"))
+        wanted = begin + np.flatnonzero(self._changed[begin:end] > after)
+        rows = pa.Table.from_batches(self._read(wanted), self._schema).combine_chunks()
+        at = places(rows)
+        first, last = np.searchsorted(at, np.uint64(low)), np.searchsorted(at, np.uint64(behind - 1), side="right")
+        return rows.slice(int(first), int(last) - int(first))
+
+    def _pieces(self, blocks: Rows) -> Iterator[tuple[int, int, pa.Table]]:
+        """Read the blocks of ascending look-ups, a piece at a time.
+
+        Yield the first look-up of each piece, the one behind its last, and the rows.
+        """
+        if not len(blocks):
+            return
+        starts = np.append(0, np.flatnonzero(np.diff(blocks)) + 1)
+        distinct = blocks[starts]
+        ends = np.append(starts[1:], len(blocks))
+        sizes = np.cumsum(self._offsets[distinct + 1] - self._offsets[distinct])
+        at = 0
+        while at < len(distinct):
+            before = int(sizes[at - 1]) if at else 0
+            last = max(at + 1, int(np.searchsorted(sizes, before + PIECE_BYTES, side="right")))
+            yield (
+                int(starts[at]),
+                int(ends[last - 1]),
+                pa.Table.from_batches(self._read(distinct[at:last]), self._schema),
+            )
+            at = last
+
+    def _read(self, blocks: Rows) -> Iterator[pa.RecordBatch]:
+        """Yield blocks, in ascending order; those that are close together are read at once."""
+        if not len(blocks):
+            return
+        begins, ends = self._offsets[blocks], self._offsets[blocks + 1]
+        apart = np.flatnonzero(begins[1:] - ends[:-1] > GAP_BYTES) + 1
+        for some in np.split(np.arange(len(blocks)), apart):
+            base, behind = int(begins[some[0]]), int(ends[some[-1]])
+            data = pa.py_buffer(self._file.read(base, behind - base))
+            for begin, end in zip((begins[some] - base).tolist(), (ends[some] - base).tolist(), strict=True):
+                yield pa.ipc.read_record_batch(data.slice(begin, end - begin), self._schema)
+
+
+class RunWriter:
+    """Writes a run of at most `most_rows` rows, in ascending order, in any number of chunks.
+
+    Its places are from `first` to below `behind`.
+    """
+
+    def __init__(self, space: SpillSpace, schema: pa.Schema, most_rows: int, first: int, behind: int) -> None:
+        self._file = space.create()
+        self._schema = schema
+        self._filter = BloomFilter(most_rows, first, behind)
+        self._fences: list[Places] = []
+        self._changed: list[npt.NDArray[np.int32]] = []
+        self._ends = [0]
+        self._rows = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes written so far."""
+        return self._ends[-1]
+
+    def add(self, rows: pa.Table) -> None:
+        """Write rows whose places are above those of all earlier ones."""
+        if not rows.num_rows:
+            return
+        rows = rows.combine_chunks()
+        (batch,) = rows.to_batches()
+        at = places(rows)
+        starts = _starts(at, max(1, BLOCK_BYTES * rows.num_rows // max(1, rows.nbytes)))
+        for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), len(at)], strict=True):
+            message = batch.slice(begin, end - begin).serialize()
+            self._file.write(message)
+            self._ends.append(self._ends[-1] + message.size)
+        self._fences.append(at[starts])
+        self._changed.append(np.maximum.reduceat(intervals(rows, "changed"), starts))
+        self._filter.add(at)
+        self._rows += rows.num_rows
+
+    def finish(self) -> SpilledRun:
+        """Return the run."""
+        fences = np.concatenate([np.empty(0, np.uint64), *self._fences])
+        changed = np.concatenate([np.empty(0, np.int32), *self._changed])
+        offsets = np.array(self._ends, np.int64)
+        return SpilledRun(self._file.finish(), self._schema, self._rows, fences, offsets, changed, self._filter)
+
+
+def _starts(at: Places, block_rows: int) -> Rows:
+    """Return where blocks of about this many rows begin; rows with one place stay together."""
+    starts = np.arange(0, len(at), block_rows)
+    while len(split := np.flatnonzero((starts > 0) & (at[starts] == at[starts - 1]))):
+        starts[split] -= 1
+    return np.unique(starts)
+
+
+def _matches(rows: pa.Table, wanted: Places, keys: list[pa.Array]) -> tuple[Rows, Rows]:
+    """Return the numbers of wanted keys that are among the rows, ascending, and the row of each."""
+    there = places(rows)
+    of_rows = key_columns(rows)
+    numbers, at = np.arange(len(wanted)), np.searchsorted(there, wanted)
+    found, where = [numbers[:0]], [numbers[:0]]
+    while len(numbers):
+        inside = np.flatnonzero(at < len(there))
+        inside = inside[there[at[inside]] == wanted[numbers[inside]]]
+        numbers, at = numbers[inside], at[inside]
+        theirs = [rows_at(column, at) for column in of_rows]
+        hit = same_keys([rows_at(column, numbers) for column in keys], theirs)
+        found.append(numbers[hit])
+        where.append(at[hit])
+        numbers, at = numbers[~hit], at[~hit] + 1  # another key with the same place: look at the row behind it
+    numbers, at = np.concatenate(found), np.concatenate(where)
+    order = np.argsort(numbers)
+    return numbers[order], at[order]

@@ -1,0 +1,186 @@
+"""State on disk: a backend with little memory does what one does that has all state in memory."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from kit.core.state.handles import KeyGroupRange
+from kit.core.state.key_groups import key_group_partitions
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.spill import merging, places, spilled_run
+from kit.stream.backend.spill.memory_budget import MemoryBudget
+from kit.stream.backend.spill.spill_space import MemorySpace
+from kit.stream.backend.states.descriptors import ReducingStateDescriptor
+from tests.properties import examples
+from tests.stream.backend.changes import (
+    ALL,
+    FULL,
+    INCREMENTAL,
+    Changes,
+    Checkpoints,
+    Subtask,
+    restored,
+    some_keys,
+    with_cold_keys,
+)
+
+SUM = ReducingStateDescriptor("sum", pa.int64(), "sum")
+
+
+@pytest.fixture(
+    params=["as they are", "small blocks and ranges", "one place for all keys of a key group"], autouse=True
+)
+def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run each test with the sizes as they are, with many blocks and ranges of few rows, and with equal places."""
+    if request.param != "as they are":
+        monkeypatch.setattr(spilled_run, "BLOCK_BYTES", 100)
+        monkeypatch.setattr(merging, "BLOCK_BYTES", 100)
+        monkeypatch.setattr(merging, "RANGE_BYTES", 300)
+        monkeypatch.setattr(spilled_run, "PIECE_BYTES", 2000)
+        monkeypatch.setattr(spilled_run, "GAP_BYTES", 500)
+    if request.param == "one place for all keys of a group":
+        monkeypatch.setattr(places, "_MULTIPLIER", 0)
+    return str(request.param)
+
+
+def spilled(subtask: Subtask) -> tuple[int, int]:
+    """Return how many runs were written and merged."""
+    each = subtask.backend.cold_rows.values()
+    return sum(cold.bytes_spilled > 0 for cold in each), sum(cold.merges for cold in each)
+
+
+@pytest.mark.parametrize("key_type", [pa.int64(), pa.string()], ids=str)
+@given(
+    seed=st.integers(0, 1 << 32),
+    most_runs=st.sampled_from([2, 3, 64]),
+    most_bytes=st.sampled_from([0, 3_000, 10_000, 60_000]),
+)
+@settings(max_examples=examples(100, in_ci=4), deadline=None)
+def test_state_on_disk_is_that_in_memory(key_type: pa.DataType, seed: int, most_runs: int, most_bytes: int) -> None:
+    """All kinds of state, with checkpoints that complete, are aborted, and are restored, in whichever memory."""
+    chance = Random(seed)
+    changes = Changes(chance, some_keys(key_type, chance), key_type, cleanup_size=0)
+    subtask, checkpoints = Subtask(key_type, most_runs=most_runs, most_bytes=most_bytes), Checkpoints()
+    with_cold_keys(subtask, changes)
+    open_ids: list[int] = []
+    for checkpoint_id in range(1, 9):
+        for _ in range(chance.choice([0, 1, 3, 6, 12])):
+            changes.make(subtask)
+        checkpoints.take(subtask, checkpoint_id, chance.choice([INCREMENTAL] * 5 + [FULL]))
+        open_ids.append(checkpoint_id)
+        if chance.random() < 0.3:
+            changes.make(subtask)
+        match chance.randint(0, 5):
+            case 0:
+                subtask.backend.notify_checkpoint_aborted(open_ids.pop(chance.randrange(len(open_ids))))
+            case 1:
+                pass
+            case 2:
+                handle, expected = checkpoints.taken[checkpoint_id]
+                subtask = restored(key_type, [handle], ALL, most_runs, chance.choice([None, 0, most_bytes]))
+                assert subtask.state() == expected
+                open_ids.clear()
+            case _:
+                complete = chance.choice(open_ids)
+                subtask.backend.notify_checkpoint_complete(complete)
+                open_ids = [number for number in open_ids if number > complete]
+    handle, expected = chance.choice(list(checkpoints.taken.values()))
+    assert restored(key_type, [handle], ALL).state() == expected
+    event(f"{spilled(subtask)} states on disk and merges")
+
+
+@given(seed=st.integers(0, 1 << 32), most_bytes=st.sampled_from([0, 5_000]))
+@settings(max_examples=examples(30, in_ci=3), deadline=None)
+def test_parts_are_restored_elsewhere(seed: int, most_bytes: int) -> None:
+    chance = Random(seed)
+    changes = Changes(chance, some_keys(pa.int64(), chance), pa.int64(), cleanup_size=0)
+    subtask, checkpoints = Subtask(pa.int64(), most_bytes=most_bytes), Checkpoints()
+    with_cold_keys(subtask, changes)
+    handle = None
+    for checkpoint_id in range(1, 4):
+        changes.make(subtask)
+        handle = checkpoints.take(subtask, checkpoint_id)
+        subtask.backend.notify_checkpoint_complete(checkpoint_id)
+    parts = [restored(pa.int64(), [handle], groups, most_bytes=most_bytes) for groups in key_group_partitions(8, 3)]
+    again = [Checkpoints().take(part, 9) for part in parts]
+    assert restored(pa.int64(), again, ALL, most_bytes=most_bytes).state() == subtask.state()
+
+
+def small(most_bytes: int) -> HeapKeyedStateBackend:
+    return HeapKeyedStateBackend(pa.int64(), KeyGroupRange(0, 127), 128, budget=MemoryBudget(MemorySpace(), most_bytes))
+
+
+def test_sums_of_many_keys_exceed_memory_many_times() -> None:
+    """Most rows are on disk, are read back, and are merged; what is left in memory stays within the budget."""
+    backend, expected = small(20_000), np.zeros(5_000, np.int64)
+    chance = np.random.default_rng(7)
+    table = backend.table(SUM)
+    for _ in range(120):
+        keys = chance.integers(0, len(expected), 300)
+        table.reduce(table.slots(pa.array(keys)), pa.array(keys + 1))
+        np.add.at(expected, keys, keys + 1)
+        backend.make_room()
+        assert len(table.index) * table.bytes_per_row() <= 20_000
+    cold = backend.cold_rows["sum"]
+    assert len(cold) > 4_000
+    assert cold.merges > 10
+    assert len(cold.runs) < 17
+    rows = backend.all_rows(table)
+    found = dict(zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True))
+    assert found == {key: int(total) for key, total in enumerate(expected) if total}
+    assert len(table) == len(found)
+
+
+def test_state_that_fits_never_touches_the_disk() -> None:
+    backend = small(10_000_000)
+    table = backend.table(SUM)
+    for _ in range(20):
+        table.reduce(table.slots(pa.array(range(1000))), pa.array(range(1000)))
+        backend.make_room()
+    assert not table.has_cold
+
+
+def test_a_removed_key_does_not_come_back() -> None:
+    """It is removed while it is on disk; the note of that goes to disk, and a merge drops both."""
+    backend = small(0)
+    table = backend.table(SUM)
+
+    def change(keys: range, how: Any) -> None:
+        how(pa.array(keys))
+        backend.make_room()
+
+    def add(keys: pa.Array) -> None:
+        table.reduce(table.slots(keys), keys)
+
+    change(range(100), add)
+    change(range(50), lambda keys: table.clear(table.slots(keys, create=False)))
+    assert table.slots(pa.array([7, 70]), create=False).tolist()[0] == -1
+    backend.make_room()
+    change(range(10), add)
+    for _ in range(20):
+        change(range(1000, 1200), add)
+    rows = backend.all_rows(table)
+    left = {key for key in rows["key"].to_pylist() if key < 1000}
+    assert left == {*range(10), *range(50, 100)}
+    assert len(table) == rows.num_rows
+    assert backend.cold_rows["sum"].merges
+
+
+def test_a_look_at_the_state_changes_nothing() -> None:
+    backend = small(2_000)
+    table = backend.table(SUM)
+    for begin in range(0, 600, 100):
+        keys = pa.array(range(begin, begin + 100))
+        table.reduce(table.slots(keys), keys)
+        backend.make_room()
+    in_memory, runs = len(table.index), backend.cold_rows["sum"].runs
+    assert in_memory < 600
+    assert backend.all_rows(table).num_rows == len(table) == 600
+    assert (len(table.index), backend.cold_rows["sum"].runs) == (in_memory, runs)
