@@ -82,6 +82,10 @@ _ROWS_AT_ONCE = 1 << 16
 """The rows that are processed before room is made, if memory has a limit."""
 
 
+_NOTED = 0.5
+"""The share of the memory budget from which on it is noted when rows are used."""
+
+
 class KeyGroupOffsets(Protocol):
     """The offsets of a file's key groups, as in a KeyGroupsStateHandle."""
 
@@ -282,7 +286,9 @@ class HeapKeyedStateBackend:
         for table in tables:
             if kept < 1 and len(table.index):
                 table.evict(ceil(len(table.index) * (1 - kept)))
-            table.begin_event(self._events)
+            table.begin_event(self._events, notes_use=bytes_of_rows > _NOTED * budget.most_bytes)
+        if any(table.has_cold for table in tables):
+            budget.space.return_memory()
 
     def pieces(self, rows: int) -> Iterator[slice]:
         """Yield the numbers of rows that are to be processed: all at once if memory has no limit, else in pieces.

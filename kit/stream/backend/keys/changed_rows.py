@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +35,15 @@ class Intervals:
 class ChangedRows:
     """The intervals in which the entries of one index were added, changed and removed."""
 
+    without_effect: ClassVar = frozenset({"_latest", "_latest_in"})
+
     def __init__(self, intervals: Intervals) -> None:
         self._intervals = intervals
         self._added = np.zeros(0, np.int32)
         self._changed = np.zeros(0, np.int32)
         self._removed: list[tuple[int, Columns]] = []
+        self._latest: Slots | None = None  # the slots that were marked last, and when
+        self._latest_in = 0
 
     def __repr__(self) -> str:
         return f"ChangedRows(interval {self._intervals.now}, {sum(map(_rows, self._removed))} removed)"
@@ -49,14 +53,23 @@ class ChangedRows:
         if capacity > len(self._added):
             self._added, self._changed = extended(self._added, capacity), extended(self._changed, capacity)
         self._added[slots] = self._changed[slots] = self._intervals.now
+        self._latest = None
 
     def change(self, slots: Slots | int) -> None:
-        """Note that entries are written."""
-        self._changed[slots] = self._intervals.now
+        """Note that entries are written. The same array again, as each field of a struct passes it, costs nothing."""
+        if slots is self._latest and self._latest_in == self._intervals.now:
+            return
+        self._mark(slots)
+        self._latest, self._latest_in = slots if isinstance(slots, np.ndarray) else None, self._intervals.now
+
+    def _mark(self, slots: Slots | int) -> None:
+        if self._intervals.now:  # in interval 0 there is nothing else
+            self._changed[slots] = self._intervals.now
 
     def put_intervals(self, slots: Slots, added: npt.NDArray[np.int32], changed: npt.NDArray[np.int32]) -> None:
         """Set the intervals of entries that come back as they were."""
         self._added[slots], self._changed[slots] = added, changed
+        self._latest = None
 
     def intervals_of(self, slots: Slots) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Return the interval in which each entry was added, and that in which it last changed."""

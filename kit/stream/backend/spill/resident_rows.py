@@ -29,6 +29,8 @@ class ResidentRows(ChangedRows):
         self.used = np.zeros(0, np.int32)
         """The number of the last event that used the row."""
         self.event = 0
+        self.notes_use = False
+        """True once so much memory is in use that some rows may have to go."""
 
     def add(self, slots: Slots, capacity: int) -> None:
         """Note new entries of an index with this capacity."""
@@ -40,10 +42,10 @@ class ResidentRows(ChangedRows):
         self.is_written[slots] = True
         self.used[slots] = self.event
 
-    def change(self, slots: Slots | int) -> None:
-        """Note that entries are written."""
-        super().change(slots)
-        self.is_written[slots] = True
+    def _mark(self, slots: Slots | int) -> None:
+        super()._mark(slots)
+        if self.cold.runs:  # until then it is true of all
+            self.is_written[slots] = True
 
     def fetched(self, slots: Slots, added: npt.NDArray[np.int32], changed: npt.NDArray[np.int32]) -> None:
         """Note that entries came from disk, with their intervals."""
@@ -53,7 +55,8 @@ class ResidentRows(ChangedRows):
 
     def use(self, slots: Slots | int) -> None:
         """Note that entries are used now."""
-        self.used[slots] = self.event
+        if self.notes_use:
+            self.used[slots] = self.event
 
     def oldest(self, slots: Slots, rows: int) -> Slots:
         """Return this number of slots, those that were not used for longest."""

@@ -38,6 +38,9 @@ class SpillSpace(Protocol):
     def create(self) -> SpillWriter:
         """Begin a file."""
 
+    def return_memory(self) -> None:
+        """Return freed memory to the system, as far as that is possible: rows have left their tables."""
+
 
 class MemorySpace:
     """A spill space in memory, for the lab and for tests."""
@@ -45,6 +48,9 @@ class MemorySpace:
     def create(self) -> MemoryWriter:
         """Begin a file."""
         return MemoryWriter()
+
+    def return_memory(self) -> None:
+        """Do nothing: the rows are still in memory."""
 
 
 class MemoryFile:

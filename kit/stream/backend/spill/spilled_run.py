@@ -23,7 +23,7 @@ from kit.stream.backend.spill.spill_space import SpillFile, SpillSpace
 BLOCK_BYTES = 1 << 14
 GAP_BYTES = 1 << 14
 """Bytes that are read although nobody asked for them, instead of a second read: as long as they take."""
-PIECE_BYTES = 1 << 23
+PIECE_BYTES = 1 << 21
 """Bytes that are read and decoded before the rows wanted of them are taken."""
 _NO_INTERVAL = -1
 

@@ -46,6 +46,7 @@ Values = Any  # an Arrow or numpy column; for a struct also a mapping of these, 
 
 _ROWS_AT_ONCE = 1 << 16
 _SAMPLED_ROWS = 256
+_STALE = 1.25
 _INDEX_BYTES, _CODE_BYTES = 14, 8
 """Bytes of an index for each slot, besides its codes: its place, and two marks."""
 
@@ -153,6 +154,7 @@ class StateTable:
         self.convert = converter(stored_type)
         self._unset = np.zeros(0, np.bool_)  # allocated slots whose entry was not written yet
         self._unset_slots = np.empty(0, np.int64)
+        self._bytes, self._bytes_at = 0.0, -1  # what an entry took, and how many there were then
         self._looked_up = -1  # the turn of the key context for which `_current_slot` is valid
         self._current_slot = ABSENT
         self.run = Within()
@@ -425,10 +427,10 @@ class StateTable:
         """True if some entries may be on disk."""
         return self.resident is not None and bool(self.resident.cold.runs)
 
-    def begin_event(self, number: int) -> None:
-        """Let what is used from now on count as used in this event."""
+    def begin_event(self, number: int, *, notes_use: bool) -> None:
+        """Let what is used from now on count as used in this event, if `notes_use`."""
         if self.resident is not None:
-            self.resident.event = number
+            self.resident.event, self.resident.notes_use = number, notes_use
 
     def discard(self) -> None:
         """Forget all entries: another table has taken them over."""
@@ -449,11 +451,16 @@ class StateTable:
         return [pa.field("value", self.stored_type)]
 
     def bytes_per_row(self) -> float:
-        """Return about how many bytes an entry in memory takes."""
-        sample = self.entries()[:: max(1, len(self.index) // _SAMPLED_ROWS)]
+        """Return about how many bytes an entry in memory takes. It is looked at again once there are more or fewer."""
+        if self._bytes_at <= len(self.index) <= _STALE * self._bytes_at:
+            return self._bytes
+        sample = np.arange(0, self.index.size, max(1, self.index.size // _SAMPLED_ROWS))
+        sample = sample[self.index.live[sample] & ~self._unset[sample]]
         codecs = [codec for codec in (self.context.codec, self.namespace_codec) if codec is not None]
         keys = sum(_CODE_BYTES + codec.bytes_per_key for codec in codecs)
-        return self.index.growth * (_INDEX_BYTES + BYTES_PER_ROW + keys) + self._value_bytes(sample)
+        self._bytes = self.index.growth * (_INDEX_BYTES + BYTES_PER_ROW + keys) + self._value_bytes(sample)
+        self._bytes_at = len(self.index)
+        return self._bytes
 
     def with_cold(self, layout: Layout, after: int | None = None, *, without_expired: bool = False) -> SpilledState:
         """Return the entries in memory and on disk at this moment: all, or those that changed after an interval.
