@@ -10,7 +10,6 @@ import ctypes
 import os
 import tempfile
 from dataclasses import dataclass
-from typing import IO
 
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from kit.stream.backend.files.framing import Piece
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """The function of glibc that returns freed memory; other libraries have none."""
 _MUCH_BYTES = 1 << 24
+_WRITTEN_AT_ONCE_BYTES = 1 << 18
 
 
 class SpillDirectory:
@@ -36,9 +36,11 @@ class SpillDirectory:
         """Begin a file. Raises StateError if that is impossible."""
         try:
             os.makedirs(self.directory, exist_ok=True)
-            return DiskWriter(self.directory, tempfile.TemporaryFile(dir=self.directory), self._traffic)
+            descriptor, path = tempfile.mkstemp(prefix="kit-state-", dir=self.directory)
+            os.unlink(path)
         except OSError as error:
             raise _no_room(self.directory, error) from error
+        return DiskWriter(self.directory, _Descriptor(descriptor), self._traffic)
 
     def return_memory(self) -> None:
         """Return to the system what Arrow and the C library keep of freed memory, if much was read or written."""
@@ -57,51 +59,69 @@ class _Traffic:
     moved_bytes: int = 0
 
 
+class _Descriptor:
+    """An open file without a name, which is closed with the last reference."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
 class DiskFile:
     """A finished file."""
 
-    def __init__(self, stream: IO[bytes], size: int, traffic: _Traffic) -> None:
-        self._stream = stream
+    def __init__(self, descriptor: _Descriptor, size: int, traffic: _Traffic) -> None:
+        self._descriptor = descriptor
         self.size = size
         self._traffic = traffic
 
     def __repr__(self) -> str:
         return f"DiskFile({self.size} B)"
 
-    def __del__(self) -> None:
-        self._stream.close()
-
     def read(self, offset: int, size: int) -> bytes:
-        """Return `size` bytes from `offset` on."""
+        """Return `size` bytes from `offset` on. Raises StateError if the disk fails."""
         self._traffic.moved_bytes += size
-        return os.pread(self._stream.fileno(), size, offset)
+        data = os.pread(self._descriptor.number, size, offset)
+        if len(data) < size:
+            raise StateError(f"{self!r} has only {len(data)} of {size} bytes at {offset}: the disk has failed")
+        return data
 
 
 class DiskWriter:
-    """A file that is being written."""
+    """A file that is being written; pieces are collected."""
 
-    def __init__(self, directory: str, stream: IO[bytes], traffic: _Traffic) -> None:
+    def __init__(self, directory: str, descriptor: _Descriptor, traffic: _Traffic) -> None:
         self._directory = directory
-        self._stream = stream
+        self._descriptor = descriptor
         self._traffic = traffic
         self._size = 0
+        self._pieces: list[Piece] = []
+        self._collected = 0
 
     def write(self, piece: Piece) -> None:
         """Append bytes. Raises StateError if the disk is full."""
-        try:
-            self._stream.write(piece)
-        except OSError as error:
-            raise _no_room(self._directory, error) from error
-        self._size += len(piece)
-        self._traffic.moved_bytes += len(piece)
+        self._pieces.append(piece)
+        self._collected += len(piece)
+        if self._collected >= _WRITTEN_AT_ONCE_BYTES:
+            self._flush()
 
     def finish(self) -> DiskFile:
-        """Return the file."""
+        """Return the file. Raises StateError if the disk is full."""
+        self._flush()
+        return DiskFile(self._descriptor, self._size, self._traffic)
+
+    def _flush(self) -> None:
+        data = memoryview(b"".join(self._pieces))
         try:
-            self._stream.flush()
+            while data:
+                data = data[os.write(self._descriptor.number, data) :]
         except OSError as error:
             raise _no_room(self._directory, error) from error
-        return DiskFile(self._stream, self._size, self._traffic)
+        self._size += self._collected
+        self._traffic.moved_bytes += self._collected
+        self._pieces, self._collected = [], 0
 
 
 def _no_room(directory: str, error: OSError) -> StateError:

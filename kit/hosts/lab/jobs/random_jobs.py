@@ -70,6 +70,8 @@ MODES: dict[str, dict[str, Any]] = {
 }
 """The ways to take checkpoints."""
 RESTARTS = 1_000
+NO_MEMORY_MB = 0.0001
+"""So little that all state leaves memory after each event."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class RandomJob:
     hooks: int = 0
     beside: int = 0
     failover: str = "region"
+    on_disk: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -132,7 +135,7 @@ class RandomJob:
         }
         if chance.random() < 0.5:
             settings |= {"incremental": True, "most_runs": chance.choice([2, 3, 64])}
-        return cls(
+        job = cls(
             rows=chance.choice([chance.randint(0, 8), chance.randint(8, 16), chance.randint(16, 30)]),
             splits=chance.randint(1, 3),
             batch_rows=chance.randint(1, 4),
@@ -149,6 +152,8 @@ class RandomJob:
             two_phase=chance.random() < 0.5,
             settings=settings,
         )
+        # Drawn from the rest, so that the jobs and faults of known seeds stay what they were.
+        return replace(job, on_disk=Random(job.text).random() < 0.3)
 
     def at(self, parallelism: int) -> RandomJob:
         """Return the same job at another parallelism."""
@@ -195,6 +200,8 @@ class RandomJob:
             chaining=self.chaining,
             channel_credits=self.credits,
             buffer_bytes=self.buffer_bytes,
+            state_backend="disk" if self.on_disk else "memory",
+            state_memory_mb=NO_MEMORY_MB,
         )
         stream: DataStream = source(env, "rows", self.records, self.splits, self.batch_rows)
         _branch_off(self.branch, stream, self.two_phase)
@@ -319,7 +326,7 @@ class RandomJob:
             if 0 <= rows < self.rows:
                 yield replace(self, rows=rows)
         plain = RandomJob()
-        plainer = ["chaining", "credits", "buffer_bytes", "batch_rows", "mode", "hooks", "failover"]
+        plainer = ["chaining", "credits", "buffer_bytes", "batch_rows", "mode", "hooks", "failover", "on_disk"]
         if self.branch:  # without one, two phases mean nothing
             plainer.insert(0, "two_phase")
         changes: list[dict[str, Any]] = [
@@ -346,6 +353,7 @@ class RandomJob:
         shape += f", {self.hooks} hooks" if self.hooks else ""
         shape += f", {self.beside} rows beside" if self.beside else ""
         shape += ", failover of all tasks" if self.failover == "full" else ""
+        shape += ", state on disk" if self.on_disk else ""
         return f"{way}; {flow}; {shape}; {self.mode}{', ' if settings else ''}{settings}"
 
 
