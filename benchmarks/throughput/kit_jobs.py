@@ -2,10 +2,10 @@
 
     python -m benchmarks.throughput.kit_jobs W1 100000000 /tmp/somewhere [INTERVAL_MS]
 
-The time runs from all tasks running until the input has been processed. For W1 and W1r, which emit their totals at the
-end (not timed for any system), that is when the last split has been read. For the others, it is when the sink has the
-barrier of the last checkpoint, which follows the last row. KIT_PROFILE=directory writes a profile of the thread of each
-slot's tasks there.
+The time runs from all tasks running until the input has been processed. For W1, W1r, W7 and W7z, which emit their
+totals at the end (not timed for any system), that is when the last split has been read. For the others, it is when the
+sink has the barrier of the last checkpoint, which follows the last row.
+KIT_PROFILE=directory writes a profile of the thread of each slot's tasks there.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from kit import (
     ValueStateDescriptor,
     count,
     create_session,
+    max_,
     sum_,
 )
 from kit.core.protocol.messages import OperatorEventToTask
@@ -118,6 +119,13 @@ def _sums(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
     return source.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final", two_phase=_in_two_phases())
 
 
+def _wide_sums(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
+    last = {f"last_{number}": max_(f"last_{number}") for number in range(workloads.LAST_VALUES)}
+    keyed = env.from_source(Rows(workload, rows), uid="rows").key_by("key")
+    totals = keyed.aggregate(total=sum_("value"), n=count(), emit="final", **last)
+    return totals.uid("wide").select("key", "total", "n")
+
+
 def _word_count(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
     lines = env.from_source(TextSource(texts), uid="rows")
     return (
@@ -158,8 +166,11 @@ JOBS = {
     "W4": _pairs,
     "W5": _running,
     "W6": _mapped,
+    "W7": _wide_sums,
+    "W7z": _wide_sums,
 }
-TOTALS = ("W1", "W1r", "W2")
+ON_DISK = ("W7", "W7z")
+TOTALS = ("W1", "W1r", "W2", *ON_DISK)
 """Those whose totals come out at the end; what comes out of the others is summed up to a checksum as it comes."""
 
 
@@ -197,8 +208,12 @@ def environment(
             interval_ms=interval_ms or None,
             directory=directory,
             durability=os.environ.get(DURABILITY, "fsync"),
+            incremental=workload in ON_DISK,
         ),
         restart=NoRestart(),
+        state_backend="disk" if workload in ON_DISK else "memory",
+        state_memory_mb=workloads.STATE_MEMORY_MB,
+        state_directory=f"{directory}/state",
     )
     stream = JOBS[workload](env, workload, rows, [str(path) for path in texts])
     stream.uid("totals").sink_to(CollectSink(_RESULT), uid="out")
@@ -229,7 +244,7 @@ def measure(workload: str, rows: int, directory: Path, texts: list[Path], interv
 
 def _is_end(record: Any, workload: str) -> bool:
     """Return True for the record that ends the time: the last split has been read, or a barrier has arrived."""
-    if workload in ("W1", "W1r"):
+    if workload in ("W1", "W1r", *ON_DISK):
         return record.is_a(OperatorEventToTask) and record.data["payload"]["kind"] == NO_MORE_SPLITS
     return record.is_a(BarrierAligned) and not record.machine.startswith("rows")
 

@@ -121,9 +121,27 @@ KIT, TWO_PHASES, NUMPY = "kit", "kit-two-phase", "numpy"
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer(KIT, _kit, {"W1": 25_000, "W1r": 5_000, "W2": 16_000, "W3": 3_000, "W4": 1_500, "W5": 600, "W6": 4_000}),
+        Peer(
+            KIT,
+            _kit,
+            {
+                "W1": 25_000,
+                "W1r": 5_000,
+                "W2": 16_000,
+                "W3": 3_000,
+                "W4": 1_500,
+                "W5": 600,
+                "W6": 4_000,
+                "W7": 300,
+                "W7z": 800,
+            },
+        ),
         Peer(TWO_PHASES, _kit_in_two_phases, {"W1": 60_000, "W2": 30_000}),
-        Peer("flink-java", _flink_java, {"W1": 2_000, "W1r": 500, "W2": 4_000, "W3": 1_000, "W4": 400}),
+        Peer(
+            "flink-java",
+            _flink_java,
+            {"W1": 2_000, "W1r": 500, "W2": 4_000, "W3": 1_000, "W4": 400, "W7": 200, "W7z": 200},
+        ),
         Peer("spark", _spark, {"W1": 3_000, "W1r": 500, "W2": 8_000, "W3": 1_000, "W4": 100, "W5": 4, "W6": 800}),
         Peer("bytewax", _bytewax, {"W1": 100, "W1r": 60, "W2": 500, "W5": 80, "W6": 1_000}),
         Peer("pyflink", _pyflink, {"W5": 20, "W6": 200}),

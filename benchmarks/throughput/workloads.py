@@ -10,6 +10,9 @@ A row is a function of its number, the same in every system and language: `scatt
     W4   two streams joined by key, pairs at most a second of event time apart; 100,000 keys, one pair a row.
     W5   a Python function for each row, with keyed state: the running total of its key, emitted with each row.
     W6   a Python function for each row, without state
+    W7   sum, count and ten last values by key, 2 million spread keys: state of four times the memory that slots may use
+         for it. Each key occurs once before the rows that are spread evenly. The kit and Flink keep it on disk.
+    W7z  the same, but with keys after Zipf's law (exponent 1.1), which within an octave of ranks are equally frequent
 
 Results are compared by a checksum that does not depend on the order of the rows: the sum of `fold` of each row.
 """
@@ -27,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-NAMES = ("W1", "W1r", "W2", "W3", "W4", "W5", "W6")
+NAMES = ("W1", "W1r", "W2", "W3", "W4", "W5", "W6", "W7", "W7z")
 WHAT = {
     "W1": "keyed sum, 100,000 keys",
     "W1r": "keyed sum, 5 million spread keys",
@@ -36,9 +39,38 @@ WHAT = {
     "W4": "keyed join of two streams",
     "W5": "Python function per row, keyed state",
     "W6": "Python function per row",
+    "W7": "state on disk, even keys",
+    "W7z": "state on disk, Zipf keys",
 }
 
-KEYS, SPREAD_KEYS, WINDOW_KEYS = 100_000, 5_000_000, 10_000
+KEYS, SPREAD_KEYS, WINDOW_KEYS, WIDE_KEYS = 100_000, 5_000_000, 10_000, 2_000_000
+LAST_VALUES = 10
+STATE_MEMORY_MB = 26
+"""For each of two slots: a fourth of the 104 bytes of each key of W7."""
+OCTAVES = (
+    130_296_209,
+    229_994_871,
+    314_013_513,
+    388_531_740,
+    456_332_351,
+    518_805_605,
+    576_732_505,
+    630_612_038,
+    680_805_204,
+    727_600_650,
+    771_245_361,
+    811_959_397,
+    849_943_242,
+    885_381_698,
+    918_446_144,
+    949_295_987,
+    978_079_734,
+    1_004_935_838,
+    1_029_993_431,
+    1_053_372_974,
+    1_073_741_824,
+)
+"""Of 2 ** 30 rows of W7z, how many have a rank below 2, 4, 8, ..."""
 VALUES = 100
 WINDOW_MS, DISORDER_MS = 1_000, 2_000
 WINDOW_ROWS_PER_MS = 200
@@ -77,6 +109,23 @@ def spread(scattered: Any) -> Any:
     return scatter(scattered % SPREAD_KEYS) * 2 - (1 << 62)
 
 
+def wide_key(number: Any) -> Any:
+    """The key of W7 with this number, anywhere in 64 bits."""
+    return scatter(number) * 2 - (1 << 62)
+
+
+def ranks(scattered: Any) -> Any:
+    """Ranks from 0 on, after Zipf's law by octaves: the lower 30 bits choose the octave, the others the rank in it."""
+    octave = np.searchsorted(np.array(OCTAVES), scattered & ((1 << 30) - 1), side="right")
+    first = np.int64(1) << np.minimum(octave, len(OCTAVES) - 1)
+    size = np.minimum(first, WIDE_KEYS + 1 - first)
+    return first - 1 + (scattered >> 30) % size
+
+
+def _even(scattered: Any) -> Any:
+    return scattered % WIDE_KEYS
+
+
 def columns(workload: str, numbers: Any) -> Columns:
     """The columns of the rows with these numbers; of W4 "W4-left" and "W4-right" are the sides."""
     if workload in ("W4-left", "W4-right"):
@@ -85,6 +134,10 @@ def columns(workload: str, numbers: Any) -> Columns:
     scattered = scatter(numbers)
     if workload == "W1r":
         return {"key": spread(scattered), "value": numbers % VALUES}
+    if workload in ("W7", "W7z"):
+        key = np.where(numbers < WIDE_KEYS, numbers, (ranks if workload == "W7z" else _even)(scattered))
+        last = {f"last_{number}": numbers + number for number in range(LAST_VALUES)}
+        return {"key": wide_key(key), "value": numbers % VALUES, **last}
     if workload == "W3":
         at = START_MS + numbers // WINDOW_ROWS_PER_MS - (scattered >> 32) % DISORDER_MS
         return {"key": scattered % WINDOW_KEYS, "value": numbers % VALUES, "at": at}
@@ -176,6 +229,17 @@ def _spread_sums(rows: int) -> int:
     return checksum(scatter(seen) * 2 - (1 << 62), totals[seen], counts[seen])
 
 
+def _wide_sums(workload: str, rows: int) -> int:
+    totals, counts = np.zeros(WIDE_KEYS, np.int64), np.zeros(WIDE_KEYS, np.int64)
+    for numbers in _chunks(rows):
+        drawn = (ranks if workload == "W7z" else _even)(scatter(numbers))
+        key = np.where(numbers < WIDE_KEYS, numbers, drawn)
+        totals += np.bincount(key, numbers % VALUES, WIDE_KEYS).astype(np.int64)
+        counts += np.bincount(key, minlength=WIDE_KEYS)
+    seen = np.flatnonzero(counts)
+    return checksum(wide_key(seen), totals[seen], counts[seen])
+
+
 @lru_cache(maxsize=1)
 def _words() -> Counter[str]:
     return Counter(word for line in _lines() for word in line.split(" "))
@@ -245,6 +309,8 @@ _EXPECTED = {
     "W4": _pairs,
     "W5": _running_totals,
     "W6": _mapped,
+    "W7": lambda rows: _wide_sums("W7", rows),
+    "W7z": lambda rows: _wide_sums("W7z", rows),
 }
 
 

@@ -42,6 +42,12 @@ import java.time.Duration;
  */
 public final class Peer {
     static final long KEYS = 100_000, SPREAD_KEYS = 5_000_000, WINDOW_KEYS = 10_000, START_MS = 10_000;
+    static final long WIDE_KEYS = 2_000_000, STATE_MEMORY_MB = 26;
+    static final long[] OCTAVES = {
+        130_296_209, 229_994_871, 314_013_513, 388_531_740, 456_332_351, 518_805_605, 576_732_505, 630_612_038,
+        680_805_204, 727_600_650, 771_245_361, 811_959_397, 849_943_242, 885_381_698, 918_446_144, 949_295_987,
+        978_079_734, 1_004_935_838, 1_029_993_431, 1_053_372_974, 1_073_741_824,
+    };
     static final long FOLD = 0x9E3779B97F4A7C15L;
     static final AtomicLong BEGIN = new AtomicLong(Long.MAX_VALUE), END = new AtomicLong(Long.MIN_VALUE);
 
@@ -116,6 +122,36 @@ public final class Peer {
         }
     }
 
+    /** Sum, count and last values of a key; the first two are told at the end of the input. */
+    static final class Wide extends KeyedProcessFunction<Long, Tuple2<Long, long[]>, Tuple3<Long, Long, Long>> {
+        private transient ValueState<long[]> state;
+
+        @Override
+        public void open(OpenContext context) {
+            state = getRuntimeContext().getState(new ValueStateDescriptor<>("wide", LONGS));
+        }
+
+        @Override
+        public void processElement(Tuple2<Long, long[]> row, Context ctx, Collector<Tuple3<Long, Long, Long>> out)
+                throws Exception {
+            long[] held = state.value();
+            if (held == null) {
+                held = new long[row.f1.length + 1];
+                ctx.timerService().registerEventTimeTimer(Long.MAX_VALUE);
+            }
+            held[0] += row.f1[0];
+            held[1] += 1;
+            System.arraycopy(row.f1, 1, held, 2, row.f1.length - 1);
+            state.update(held);
+        }
+
+        @Override
+        public void onTimer(long at, OnTimerContext ctx, Collector<Tuple3<Long, Long, Long>> out) throws Exception {
+            long[] held = state.value();
+            out.collect(Tuple3.of(ctx.getCurrentKey(), held[0], held[1]));
+        }
+    }
+
     /** How often a word was seen, told at the end of the input. */
     static final class Count extends KeyedProcessFunction<String, String, Tuple2<String, Long>> {
         private transient ValueState<Long> state;
@@ -165,6 +201,8 @@ public final class Peer {
         }
     }
 
+    static final TypeInformation<long[]> LONGS =
+            org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo.LONG_PRIMITIVE_ARRAY_TYPE_INFO;
     static final TypeInformation<Tuple2<Long, Long>> PAIR = Types.TUPLE(Types.LONG, Types.LONG);
     static final TypeInformation<Tuple3<Long, Long, Long>> TRIPLE = Types.TUPLE(Types.LONG, Types.LONG, Types.LONG);
     static final TypeInformation<Tuple4<Long, Long, Long, Long>> FOUR =
@@ -201,12 +239,45 @@ public final class Peer {
                         .withTimestampAssigner((row, before) -> row.f2));
     }
 
+    static long rank(long scattered) {
+        int octave = 0;
+        while (octave < OCTAVES.length - 1 && (scattered & ((1L << 30) - 1)) >= OCTAVES[octave]) {
+            octave++;
+        }
+        long first = 1L << octave;
+        return first - 1 + (scattered >> 30) % Math.min(first, WIDE_KEYS + 1 - first);
+    }
+
+    static DataStream<Tuple2<Long, long[]>> wide(StreamExecutionEnvironment env, long rows, boolean zipf) {
+        return interleaved(env, rows).map(number -> {
+            seen(number);
+            long scattered = scatter(number);
+            long key = number < WIDE_KEYS ? number : zipf ? rank(scattered) : scattered % WIDE_KEYS;
+            long[] values = new long[11];
+            values[0] = number % 100;
+            for (int at = 0; at < 10; at++) {
+                values[at + 1] = number + at;
+            }
+            return Tuple2.of(scatter(key) * 2 - (1L << 62), values);
+        }).returns(Types.TUPLE(Types.LONG, LONGS));
+    }
+
     static DataStream<Long> job(StreamExecutionEnvironment env, String workload, long rows, File texts) {
         switch (workload) {
             case "W1":
             case "W1r":
                 return keyed(env, rows, workload.equals("W1r"))
                         .keyBy(row -> row.f0, Types.LONG).process(new Sum(), TRIPLE)
+                        .map(new Checksum<Tuple3<Long, Long, Long>>() {
+                            @Override
+                            long of(Tuple3<Long, Long, Long> row) {
+                                return fold(row.f0, row.f1, row.f2);
+                            }
+                        });
+            case "W7":
+            case "W7z":
+                return wide(env, rows, workload.equals("W7z"))
+                        .keyBy(row -> row.f0, Types.LONG).process(new Wide(), TRIPLE)
                         .map(new Checksum<Tuple3<Long, Long, Long>>() {
                             @Override
                             long of(Tuple3<Long, Long, Long> row) {
@@ -285,14 +356,18 @@ public final class Peer {
         BEGIN.set(Long.MAX_VALUE);
         END.set(Long.MIN_VALUE);
         Configuration settings = new Configuration();
-        settings.setString("state.backend.type", "hashmap");
+        boolean onDisk = workload.startsWith("W7");
+        settings.setString("state.backend.type", onDisk ? "rocksdb" : "hashmap");
+        settings.setString("execution.checkpointing.incremental", String.valueOf(onDisk));
+        settings.setString("state.backend.rocksdb.timer-service.factory", "heap");
+        settings.setString("state.backend.rocksdb.localdir", new File(directory, "rocksdb").getAbsolutePath());
         settings.setString("execution.checkpointing.storage", "filesystem");
         settings.setString("execution.checkpointing.dir", new File(directory, "checkpoints").toURI().toString());
         settings.setString("pipeline.object-reuse", "true");
         settings.setString("pipeline.generic-types", "false");
         settings.setString("taskmanager.memory.network.min", "256mb");
         settings.setString("taskmanager.memory.network.max", "256mb");
-        settings.setString("taskmanager.memory.managed.size", "256mb");
+        settings.setString("taskmanager.memory.managed.size", onDisk ? 2 * STATE_MEMORY_MB + "mb" : "256mb");
         settings.setString("restart-strategy.type", "none");
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(2, settings);
         env.setBufferTimeout(100);
