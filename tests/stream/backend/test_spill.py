@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kit.core.state.handles import KeyGroupRange
 from kit.core.state.key_groups import key_group_partitions
 from kit.stream.backend.heap import HeapKeyedStateBackend
-from kit.stream.backend.spill import merging, places, spilled_run
+from kit.stream.backend.spill import blocks, merging, places, spilled_run
 from kit.stream.backend.spill.memory_budget import MemoryBudget
 from kit.stream.backend.spill.spill_space import MemorySpace
 from kit.stream.backend.states.descriptors import ReducingStateDescriptor
@@ -40,8 +40,8 @@ SUM = ReducingStateDescriptor("sum", pa.int64(), "sum")
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run each test with the sizes as they are, with many blocks and ranges of few rows, and with equal places."""
     if request.param != "as they are":
-        monkeypatch.setattr(spilled_run, "BLOCK_BYTES", 100)
-        monkeypatch.setattr(merging, "BLOCK_BYTES", 100)
+        monkeypatch.setattr(blocks.Messages, "block_bytes", 100)
+        monkeypatch.setattr(blocks.Records, "block_bytes", 100)
         monkeypatch.setattr(merging, "RANGE_BYTES", 300)
         monkeypatch.setattr(spilled_run, "PIECE_BYTES", 2000)
         monkeypatch.setattr(spilled_run, "GAP_BYTES", 500)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kit.stream.backend.spill.places import Places
 from kit.stream.backend.spill.rows import are_entries, newest
 from kit.stream.backend.spill.spill_space import SpillSpace
-from kit.stream.backend.spill.spilled_run import BLOCK_BYTES, RunWriter, SpilledRun
+from kit.stream.backend.spill.spilled_run import RunWriter, SpilledRun
 
 RANGE_BYTES = 1 << 22
 """Bytes of all inputs together that are merged at once."""
@@ -43,7 +43,8 @@ def to_merge(sizes: Sequence[int]) -> slice | None:
 
 def ranges(runs: Sequence[SpilledRun], first: int, behind: int, at_once: int = RANGE_BYTES) -> list[int]:
     """Return the bounds of ranges of places in which the runs have about this many bytes together."""
-    step = max(1, at_once // BLOCK_BYTES)
+    blocks = sum(len(run.fences) for run in runs)
+    step = max(1, at_once * blocks // max(1, sum(run.size for run in runs)))
     fences: Places = np.sort(np.concatenate([np.empty(0, np.uint64), *(run.fences for run in runs)]))
     inner = np.unique(fences[step::step])
     return [first, *inner[inner > np.uint64(first)].tolist(), behind]

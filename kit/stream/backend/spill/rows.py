@@ -32,22 +32,22 @@ FIXED = (
 def key_columns(rows: pa.Table | pa.RecordBatch) -> list[pa.Array]:
     """Return the columns of keys and namespaces, each as one array."""
     names = [name for name in ("key", "namespace") if name in rows.schema.names]
-    return [_one(rows.column(name)) for name in names]
+    return [one(rows.column(name)) for name in names]
 
 
 def places(rows: pa.Table | pa.RecordBatch) -> Places:
     """Return the places of rows."""
-    return _one(rows.column("place")).to_numpy()
+    return one(rows.column("place")).to_numpy()
 
 
 def intervals(rows: pa.Table, name: str) -> npt.NDArray[np.int32]:
     """Return the column `added` or `changed` as numpy numbers."""
-    return _one(rows.column(name)).to_numpy()
+    return one(rows.column(name)).to_numpy()
 
 
 def are_entries(rows: pa.Table) -> npt.NDArray[np.bool_]:
     """Return which rows are entries."""
-    return _one(rows.column("is_entry")).to_numpy(zero_copy_only=False)
+    return one(rows.column("is_entry")).to_numpy(zero_copy_only=False)
 
 
 def taken(rows: pa.Table, numbers: Rows) -> pa.Table:
@@ -84,7 +84,8 @@ def _hidden_twins(joined: pa.Table, order: Rows, at: Places, again: Rows) -> lis
     return hidden
 
 
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column

@@ -1,7 +1,6 @@
 """Spilled runs: immutable files of rows in the order of their places.
 
-A file is a sequence of blocks of about 16 KB, each an Arrow IPC record batch message: a read of the device takes as
-long for 16 KB as for 4, and the header of a message is 4 % of it. In memory a run keeps, for each block, its first
+A file is a sequence of blocks (`kit.stream.backend.spill.blocks`). In memory a run keeps, for each block, its first
 place (the fence), its offset and the latest interval in which one of its rows changed, and for all rows a Bloom filter.
 Rows with one place are in one block.
 """
@@ -9,18 +8,20 @@ Rows with one place are in one block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from kit.stream.backend.picking import rows_at
+from kit.stream.backend.spill.blocks import Blocks, FoundRows, blocks_for
 from kit.stream.backend.spill.bloom_filter import BloomFilter
 from kit.stream.backend.spill.places import Places, Rows, same_keys
-from kit.stream.backend.spill.rows import intervals, key_columns, places, taken
+from kit.stream.backend.spill.rows import intervals, places
 from kit.stream.backend.spill.spill_space import SpillFile, SpillSpace
 
-BLOCK_BYTES = 1 << 14
 GAP_BYTES = 1 << 14
 """Bytes that are read although nobody asked for them, instead of a second read: as long as they take."""
 PIECE_BYTES = 1 << 21
@@ -34,7 +35,7 @@ class SpilledRun:
     def __init__(
         self,
         file: SpillFile,
-        schema: pa.Schema,
+        blocks: Blocks,
         rows: int,
         fences: Places,
         offsets: npt.NDArray[np.int64],
@@ -45,7 +46,7 @@ class SpilledRun:
         self.fences = fences
         self.latest_change = int(changed.max(initial=_NO_INTERVAL))
         self._file = file
-        self._schema = schema
+        self._blocks = blocks
         self._offsets = offsets
         self._changed = changed
         self._filter = bloom_filter
@@ -79,7 +80,7 @@ class SpilledRun:
             which, at = _matches(rows, wanted.take(some), [rows_at(column, some) for column in keys])
             if len(which):
                 numbers.append(some[which])
-                found.append(taken(rows, at))
+                found.append(rows.take(at))
         return np.concatenate(numbers), found
 
     def between(self, low: int, behind: int, after: int = _NO_INTERVAL) -> pa.Table:
@@ -89,12 +90,12 @@ class SpilledRun:
         begin = max(0, int(np.searchsorted(self.fences, np.uint64(low), side="right")) - 1)
         end = int(np.searchsorted(self.fences, np.uint64(behind - 1), side="right"))
         wanted = begin + np.flatnonzero(self._changed[begin:end] > after)
-        rows = pa.Table.from_batches(self._read(wanted), self._schema).combine_chunks()
-        at = places(rows)
+        rows = self._blocks.decode(self._read(wanted))
+        at = rows.places()
         first, last = np.searchsorted(at, np.uint64(low)), np.searchsorted(at, np.uint64(behind - 1), side="right")
-        return rows.slice(int(first), int(last) - int(first))
+        return rows.between(int(first), int(last))
 
-    def _pieces(self, blocks: Rows) -> Iterator[tuple[int, int, pa.Table]]:
+    def _pieces(self, blocks: Rows) -> Iterator[tuple[int, int, FoundRows]]:
         """Read the blocks of ascending look-ups, a piece at a time.
 
         Yield the first look-up of each piece, the one behind its last, and the rows.
@@ -109,24 +110,22 @@ class SpilledRun:
         while at < len(distinct):
             before = int(sizes[at - 1]) if at else 0
             last = max(at + 1, int(np.searchsorted(sizes, before + PIECE_BYTES, side="right")))
-            yield (
-                int(starts[at]),
-                int(ends[last - 1]),
-                pa.Table.from_batches(self._read(distinct[at:last]), self._schema),
-            )
+            yield int(starts[at]), int(ends[last - 1]), self._blocks.decode(self._read(distinct[at:last]))
             at = last
 
-    def _read(self, blocks: Rows) -> Iterator[pa.RecordBatch]:
-        """Yield blocks, in ascending order; those that are close together are read at once."""
+    def _read(self, blocks: Rows) -> list[tuple[Any, list[tuple[int, int]]]]:
+        """Read blocks, given in ascending order; those that are close together at once."""
         if not len(blocks):
-            return
+            return []
         begins, ends = self._offsets[blocks], self._offsets[blocks + 1]
-        apart = np.flatnonzero(begins[1:] - ends[:-1] > GAP_BYTES) + 1
-        for some in np.split(np.arange(len(blocks)), apart):
-            base, behind = int(begins[some[0]]), int(ends[some[-1]])
-            data = pa.py_buffer(self._file.read(base, behind - base))
-            for begin, end in zip((begins[some] - base).tolist(), (ends[some] - base).tolist(), strict=True):
-                yield pa.ipc.read_record_batch(data.slice(begin, end - begin), self._schema)
+        apart = np.append(0, np.flatnonzero(begins[1:] - ends[:-1] > GAP_BYTES) + 1)
+        parts = []
+        for first, behind in pairwise([*apart.tolist(), len(blocks)]):
+            base = int(begins[first])
+            data = self._file.read(base, int(ends[behind - 1]) - base)
+            where = zip((begins[first:behind] - base).tolist(), (ends[first:behind] - base).tolist(), strict=True)
+            parts.append((data, list(where)))
+        return parts
 
 
 class RunWriter:
@@ -137,7 +136,7 @@ class RunWriter:
 
     def __init__(self, space: SpillSpace, schema: pa.Schema, most_rows: int, first: int, behind: int) -> None:
         self._file = space.create()
-        self._schema = schema
+        self._blocks = blocks_for(schema)
         self._filter = BloomFilter(most_rows, first, behind)
         self._fences: list[Places] = []
         self._changed: list[npt.NDArray[np.int32]] = []
@@ -154,13 +153,12 @@ class RunWriter:
         if not rows.num_rows:
             return
         rows = rows.combine_chunks()
-        (batch,) = rows.to_batches()
         at = places(rows)
-        starts = _starts(at, max(1, BLOCK_BYTES * rows.num_rows // max(1, rows.nbytes)))
-        for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), len(at)], strict=True):
-            message = batch.slice(begin, end - begin).serialize()
-            self._file.write(message)
-            self._ends.append(self._ends[-1] + message.size)
+        starts = _starts(at, max(1, self._blocks.block_bytes * rows.num_rows // max(1, rows.nbytes)))
+        pieces, sizes = self._blocks.encode(rows, starts)
+        for piece in pieces:
+            self._file.write(piece)
+        self._ends += (self._ends[-1] + np.cumsum(sizes)).tolist()
         self._fences.append(at[starts])
         self._changed.append(np.maximum.reduceat(intervals(rows, "changed"), starts))
         self._filter.add(at)
@@ -171,7 +169,7 @@ class RunWriter:
         fences = np.concatenate([np.empty(0, np.uint64), *self._fences])
         changed = np.concatenate([np.empty(0, np.int32), *self._changed])
         offsets = np.array(self._ends, np.int64)
-        return SpilledRun(self._file.finish(), self._schema, self._rows, fences, offsets, changed, self._filter)
+        return SpilledRun(self._file.finish(), self._blocks, self._rows, fences, offsets, changed, self._filter)
 
 
 def _starts(at: Places, block_rows: int) -> Rows:
@@ -182,18 +180,16 @@ def _starts(at: Places, block_rows: int) -> Rows:
     return np.unique(starts)
 
 
-def _matches(rows: pa.Table, wanted: Places, keys: list[pa.Array]) -> tuple[Rows, Rows]:
+def _matches(rows: FoundRows, wanted: Places, keys: list[pa.Array]) -> tuple[Rows, Rows]:
     """Return the numbers of wanted keys that are among the rows, ascending, and the row of each."""
-    there = places(rows)
-    of_rows = key_columns(rows)
+    there = rows.places()
     numbers, at = np.arange(len(wanted)), np.searchsorted(there, wanted)
     found, where = [numbers[:0]], [numbers[:0]]
     while len(numbers):
         inside = np.flatnonzero(at < len(there))
         inside = inside[there[at[inside]] == wanted[numbers[inside]]]
         numbers, at = numbers[inside], at[inside]
-        theirs = [rows_at(column, at) for column in of_rows]
-        hit = same_keys([rows_at(column, numbers) for column in keys], theirs)
+        hit = same_keys([rows_at(column, numbers) for column in keys], rows.keys(at))
         found.append(numbers[hit])
         where.append(at[hit])
         numbers, at = numbers[~hit], at[~hit] + 1  # another key with the same place: look at the row behind it

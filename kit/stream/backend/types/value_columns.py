@@ -116,7 +116,7 @@ class NumberColumn:
 
     def get(self, slots: SomeSlots) -> pa.Array:
         """Return the entries of slots, as Arrow."""
-        return _as_arrow(self.type, self.values.take(slots), None if self.nulls is None else self.nulls.take(slots))
+        return as_arrow(self.type, self.values.take(slots), None if self.nulls is None else self.nulls.take(slots))
 
     def put(self, slots: Slots, values: pa.Array) -> None:
         """Set entries from Arrow."""
@@ -257,7 +257,7 @@ class FrozenNumbers:
         if self._nulls is None and values.dtype != np.bool_:
             return rows_at(column_of(values, self.type), slots, are_there=True)
         nulls = None if self._nulls is None else self._nulls.array().take(slots)
-        return _as_arrow(self.type, values.take(slots), nulls)
+        return as_arrow(self.type, values.take(slots), nulls)
 
     def settle(self) -> None:
         """Copy what may still change."""
@@ -504,8 +504,8 @@ def numbers_of(values: pa.Array | npt.NDArray[Any]) -> tuple[npt.NDArray[Any], M
     return values.to_numpy(zero_copy_only=False), valid
 
 
-def _as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | None) -> pa.Array:
-    """Return new arrays as a column of numbers, bools or times."""
+def as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | None) -> pa.Array:
+    """Return new arrays as a column of numbers, bools or times, null where `nulls` is True."""
     if nulls is not None:
         values[nulls] = 0  # equal state makes equal bytes, also under nulls
     elif values.dtype != np.bool_:  # numpy and Arrow have the same layout
