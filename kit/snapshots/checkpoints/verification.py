@@ -167,6 +167,9 @@ class _Owner:
         result = Result.DAMAGED if isinstance(error, DamagedError) or _is_own_damage(error) else Result.NOT_READ
         return VerifiedFile(*self._known(file, size), None, result, str(error))
 
+    def not_read(self, file: str, size: int, why: str) -> VerifiedFile:
+        return VerifiedFile(*self._known(file, size), None, Result.NOT_READ, why)
+
     def absent(self, file: str, size: int, error: CheckpointError) -> VerifiedFile:
         """Return the result for a file that is missing or too short. One that lies elsewhere is not looked for."""
         result = Result.NOT_READ if isinstance(error, OutsideError) else Result.DAMAGED
@@ -182,7 +185,7 @@ def _is_own_damage(error: Exception) -> bool:
 
 
 def _of_handle(owner: _Owner, handle: Any, source: StateBytes, decoders: Decoders) -> Iterator[VerifiedFile]:
-    """Yield the results for the files of one handle. If one is missing, the others are not opened."""
+    """Yield the results for the files of one handle. If one is missing, the others are named and not opened."""
     if isinstance(handle, ChangelogStateBackendHandle):
         for part in (*handle.materialized, *(each for each in handle.non_materialized if each.state_size)):
             yield from _of_handle(owner, part, source, decoders)
@@ -190,6 +193,7 @@ def _of_handle(owner: _Owner, handle: Any, source: StateBytes, decoders: Decoder
     absent = list(_absent(owner, handle, source))
     if absent:
         yield from absent
+        yield from _beside(owner, handle, source, [each.file for each in absent])
         return
     try:
         checks = list(_checks(owner, handle, source, decoders))
@@ -204,6 +208,14 @@ def _of_handle(owner: _Owner, handle: Any, source: StateBytes, decoders: Decoder
             yield owner.sound(check.file, check.size, check.run())
         except ERRORS as error:
             yield owner.failed(check.file, check.size, error)
+
+
+def _beside(owner: _Owner, handle: Any, source: StateBytes, absent: list[str]) -> Iterator[VerifiedFile]:
+    """Yield a result for each other file of a handle: its state is read from all of them together."""
+    why = f"not read, because another file of the same state cannot be: {posixpath.basename(absent[0])!r}"
+    for stream in leaf_streams(handle):
+        if stream.path is not None and stream.path not in absent:
+            yield owner.not_read(source.whole_path(stream.path, stream.state_size), stream.state_size, why)
 
 
 def _absent(owner: _Owner, handle: Any, source: StateBytes) -> Iterator[VerifiedFile]:

@@ -55,7 +55,7 @@ class FailoverStrategy(Enum):
 
 
 class StateBackend(Enum):
-    """Where keyed state is: in memory, or on the local disk as far as memory has no room (`StateBackendOptions`)."""
+    """The place of keyed state: memory, or the local disk for what memory has no room for (`StateBackendOptions`)."""
 
     MEMORY = "memory"
     DISK = "disk"
