@@ -664,7 +664,8 @@ class SparkJob(Asking):
         The columns are operator, subtask, metric, value and own: True if the user's function keeps the metric
         (`kit.stream.operators.metrics`). The kit's metrics are input_watermark_ms (with several inputs also
         input_1_watermark_ms and so on), output_watermark_ms, state_entries, state_bytes, late_rows_dropped, and
-        splits_left of a source, for all its subtasks together.
+        splits_left of a source, for all its subtasks together. A job with its state on disk also has
+        state_entries_on_disk and state_bytes_on_disk.
         """
         with self._driver.lock:
             master = self._driver.master

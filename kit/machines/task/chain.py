@@ -47,7 +47,15 @@ from kit.stream.graph.execution_graph import ExecutionVertex
 from kit.stream.graph.job_graph import ChainedOperator, JobVertex
 from kit.stream.operators.base import Activity, Operator, Output
 from kit.stream.operators.functions.returned import never_runs
-from kit.stream.operators.metrics import INPUT_WATERMARK, LATE_ROWS, OUTPUT_WATERMARK, STATE_ENTRIES, MetricGroup
+from kit.stream.operators.metrics import (
+    BYTES_ON_DISK,
+    ENTRIES_ON_DISK,
+    INPUT_WATERMARK,
+    LATE_ROWS,
+    OUTPUT_WATERMARK,
+    STATE_ENTRIES,
+    MetricGroup,
+)
 from kit.stream.operators.sources.source_operator import SourceOperator
 from kit.stream.operators.spec import UserFunctionError
 from kit.stream.operators.watermarks import TimestampsAndWatermarksOperator
@@ -461,6 +469,9 @@ class ChainLink:
             STATE_ENTRIES: 0 if self._keyed is None else self._keyed.entries,
             LATE_ROWS: self.late_rows_dropped,
         }
+        if self._keyed is not None and self._owner.state_budget is not None:
+            cold = self._keyed.cold_rows.values()
+            values |= {ENTRIES_ON_DISK: sum(map(len, cold)), BYTES_ON_DISK: sum(each.size for each in cold)}
         return {
             "id": self.operator_id,
             "name": self.name,

@@ -26,13 +26,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-INPUT_WATERMARK, OUTPUT_WATERMARK, STATE_ENTRIES, STATE_BYTES, LATE_ROWS, SPLITS_LEFT = KITS_OWN = (
-    "input_watermark_ms",
-    "output_watermark_ms",
-    "state_entries",
-    "state_bytes",
-    "late_rows_dropped",
-    "splits_left",
+INPUT_WATERMARK, OUTPUT_WATERMARK = "input_watermark_ms", "output_watermark_ms"
+STATE_ENTRIES, STATE_BYTES = "state_entries", "state_bytes"
+ENTRIES_ON_DISK, BYTES_ON_DISK = "state_entries_on_disk", "state_bytes_on_disk"
+LATE_ROWS, SPLITS_LEFT = "late_rows_dropped", "splits_left"
+KITS_OWN = (
+    INPUT_WATERMARK,
+    OUTPUT_WATERMARK,
+    STATE_ENTRIES,
+    STATE_BYTES,
+    ENTRIES_ON_DISK,
+    BYTES_ON_DISK,
+    LATE_ROWS,
+    SPLITS_LEFT,
 )
 """The kit's own metrics of each operator."""
 WINDOW = 1_000

@@ -97,6 +97,9 @@ def test_a_savepoint_changes_the_backend_and_the_parallelism(
         job.start().wait_until_running(timeout_s=60)
         while len(job.output("out")) < 2 * KEYS:
             job.trigger_checkpoint()
+        on_disk = job.metrics().query("operator == 'totals' and metric == 'state_entries_on_disk'")["value"]
+        assert len(on_disk) == (2 if before == "disk" else 0)
+        assert all(count > 20 for count in on_disk)
         savepoint = job.stop(tmp_path / "savepoints")
         assert len(job.output("out")) < len(ROWS)
     env = totals(tmp_path / "second", backend=after, parallelism=parallelism, rows_per_second=None)

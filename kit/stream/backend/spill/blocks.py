@@ -143,8 +143,8 @@ class Records:
 
     def decode(self, parts: Parts) -> FoundRows:
         """Take all that was read as records."""
-        arrays = [np.frombuffer(data, self.dtype) for data, _ in parts]
-        return _Records(self, np.concatenate(arrays) if len(arrays) != 1 else arrays[0])
+        data = parts[0][0] if len(parts) == 1 else b"".join(each for each, _ in parts)
+        return _Records(self, np.frombuffer(data, self.dtype))
 
     def columns(self, records: npt.NDArray[Any], names: Sequence[str]) -> list[pa.Array]:
         """Return some columns of the schema."""
