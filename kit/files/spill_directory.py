@@ -7,6 +7,7 @@ nothing is left behind by a process that dies.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import tempfile
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ import pyarrow as pa
 
 from kit.core.state.errors import StateError
 from kit.stream.backend.files.framing import Piece
+from kit.stream.backend.files.partial_file import ReadRange
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """The function of glibc that returns freed memory; other libraries have none."""
 _MUCH_BYTES = 1 << 24
 _WRITTEN_AT_ONCE_BYTES = 1 << 18
+_IN_MEMORY_BYTES = 1 << 23
+"""The size up to which a range of a restored file is read into memory."""
 
 
 class SpillDirectory:
@@ -41,6 +45,22 @@ class SpillDirectory:
         except OSError as error:
             raise _no_room(self.directory, error) from error
         return DiskWriter(self.directory, _Descriptor(descriptor), self._traffic)
+
+    def through_disk(self, read_range: ReadRange) -> ReadRange:
+        """Return a function that reads the same, long ranges into a file here, of which memory has what is in use.
+
+        It raises what `read_range` raises, and StateError if there is no room.
+        """
+
+        def read(offset: int, length: int) -> pa.Buffer:
+            if length <= _IN_MEMORY_BYTES:
+                return read_range(offset, length)
+            writer = self.create()
+            for begin in range(offset, offset + length, _IN_MEMORY_BYTES):
+                writer.write(read_range(begin, min(_IN_MEMORY_BYTES, offset + length - begin)))
+            return writer.finish().mapped()
+
+        return read
 
     def return_memory(self) -> None:
         """Return to the system what Arrow and the C library keep of freed memory, if much was read or written."""
@@ -79,6 +99,10 @@ class DiskFile:
 
     def __repr__(self) -> str:
         return f"DiskFile({self.size} B)"
+
+    def mapped(self) -> pa.Buffer:
+        """Return all bytes. The system reads them when they are used, and may take their memory back."""
+        return pa.py_buffer(mmap.mmap(self._descriptor.number, self.size, prot=mmap.PROT_READ))
 
     def read(self, offset: int, size: int) -> bytes:
         """Return `size` bytes from `offset` on. Raises StateError if the disk fails."""

@@ -33,6 +33,7 @@ from kit.files.answers import carry_out
 from kit.files.local_state import LocalState, StateReader
 from kit.files.output import Output
 from kit.files.run_files import not_ours
+from kit.files.spill_directory import SpillDirectory
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source import Source, SplitReader
@@ -42,13 +43,21 @@ from kit.stream.operators.sources.source_spec import SourceSpec
 class TaskFiles:
     """The tasks' half of a host's input and output; one serves all tasks of a process.
 
+    Restored state that may exceed memory goes through `space`, if it is given.
+
     It does what Flink's `TaskStateManager` does for a task's state; `OperatorSnapshotFinalizer` runs the writing there.
     """
 
     def __init__(
-        self, job: JobGraph, storage: CheckpointStorage, output: Output, local: LocalState | None = None
+        self,
+        job: JobGraph,
+        storage: CheckpointStorage,
+        output: Output,
+        local: LocalState | None = None,
+        space: SpillDirectory | None = None,
     ) -> None:
         self._job = job
+        self._space = space
         self._storage = storage
         self._local = local
         self._output = output.begin_writing()
@@ -122,7 +131,7 @@ class TaskFiles:
         parts: list[RestoredPart] = []
         streams: dict[StreamStateHandle, Any] = {}
         wanted = command.key_group_range or KeyGroupRange.EMPTY
-        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id, wanted)
+        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id, wanted, self._space)
         try:
             for operator_id, state in command.restore.state.subtask_states.items():
                 for foreign in (*state.managed_keyed_state, *state.raw_keyed_state):

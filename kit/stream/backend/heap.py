@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from math import ceil
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
@@ -478,6 +479,7 @@ class HeapKeyedStateBackend:
                 self._take_out(kind.removeprefix(REMOVED), name, rows_of_state)
         for (kind, name), rows_of_state in stored.items():
             if not kind.startswith(REMOVED):
+                rows_of_state.sort(key=attrgetter("key_group"))
                 self._take_in(kind, name, rows_of_state, is_first=is_first)
 
     def check_fits(self, file: KeyedStateFile) -> dict[str, list[TypeChange]]:
@@ -544,7 +546,12 @@ class HeapKeyedStateBackend:
             table = _joined(name, stored, state)
             if state.kind is StateKind.REDUCING:  # earlier versions wrote an entry for a key that had met only nulls
                 table = table.filter(table["value"].is_valid()) if table["value"].null_count else table
-            for piece in self.pieces(table.num_rows):
+            pieces = self.pieces(table.num_rows)
+            is_whole = table.num_rows == sum(rows.batch.num_rows for rows in stored)
+            if is_first and is_whole and self._exceeds_memory(state, table):
+                state.load_on_disk(_by_key_groups(table, stored), table.num_rows)
+                pieces = iter(())
+            for piece in pieces:
                 some = table[piece]
                 accesses = some[last_access.COLUMN] if state.expires else None
                 state.restore(some["key"], _namespaces(some), some["value"], accesses)
@@ -553,6 +560,14 @@ class HeapKeyedStateBackend:
             raise StateRestoreError(
                 f"State {name!r} has {table.num_rows} rows for {found} entries in {stored[0].file!r}"
             )
+
+    def _exceeds_memory(self, state: StateTable, rows: pa.Table) -> bool:
+        """Return True if restored rows are the first of a state, and have no room in memory."""
+        if self._budget is None or len(state) or rows["value"].null_count:
+            return False
+        if state.expires and rows[last_access.COLUMN].null_count:  # they are accessed now
+            return False
+        return rows.num_rows * state.bytes_per_row() > self._budget.most_bytes
 
     def _restored_queue(self, kind: str, name: str, namespace_type: pa.DataType | None) -> TimerQueue:
         prefix = EVENT_TIMER_PREFIX if kind == EVENT_TIMERS else PROCESSING_TIMER_PREFIX
@@ -620,6 +635,18 @@ def _together(stored: list[_StoredRows]) -> Iterator[list[_StoredRows]]:
             together, count = [], 0
     if together:
         yield together
+
+
+def _by_key_groups(rows: pa.Table, stored: list[_StoredRows]) -> Iterator[pa.Table]:
+    """Yield the rows of whole key groups, which come in order, many of them at once."""
+    begin = end = 0
+    for each in stored:
+        end += each.batch.num_rows
+        if end - begin >= SPAN_ROWS:
+            yield rows.slice(begin, end - begin)
+            begin = end
+    if end > begin:
+        yield rows.slice(begin, end - begin)
 
 
 def _joined(name: str, stored: list[_StoredRows], state: StateTable | None) -> pa.Table:

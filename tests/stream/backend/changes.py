@@ -11,6 +11,7 @@ import pyarrow as pa
 from kit import StateTtlConfig
 from kit.core.protocol.properties import SharingFilesStrategy
 from kit.core.state.handles import (
+    NO_OFFSET_SET,
     ByteStreamStateHandle,
     HandleAndLocalPath,
     IncrementalRemoteKeyedStateHandle,
@@ -18,6 +19,8 @@ from kit.core.state.handles import (
 )
 from kit.files.run_files import read_runs
 from kit.files.storage import StateFiles
+from kit.stream.backend.files.framing import state_name
+from kit.stream.backend.files.snapshot import KeyedStateFile
 from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.runs.incremental_snapshots import IncrementalSnapshots
 from kit.stream.backend.runs.manifest import encode_manifest
@@ -51,8 +54,13 @@ MEAN = AggregatingStateDescriptor("mean", TOTALS, Average())
 class Fading:
     """States with a TTL."""
 
-    def __init__(self, cleanup_size: int) -> None:
-        ttl = StateTtlConfig(100, update_type="on_read_and_write", cleanup_size=cleanup_size)
+    def __init__(self, cleanup_size: int, leaves_out_expired: bool) -> None:
+        ttl = StateTtlConfig(
+            100,
+            update_type="on_read_and_write",
+            cleanup_size=cleanup_size,
+            cleanup_full_snapshot=leaves_out_expired,
+        )
         self.value = ValueStateDescriptor("fading", pa.int64(), ttl=ttl)
         self.sum = ReducingStateDescriptor("fading sum", pa.int64(), "sum", ttl=ttl)
         self.list = ListStateDescriptor("fading list", pa.int64(), ttl=ttl)
@@ -69,6 +77,7 @@ class Subtask:
         self, key_type: pa.DataType, groups: KeyGroupRange = ALL, most_runs: int = 64, most_bytes: int | None = None
     ) -> None:
         self.clock = Clock()
+        self.fading: Fading | None = None
         self.incremental = IncrementalSnapshots(most_runs)
         self.groups = groups
         budget = None if most_bytes is None else MemoryBudget(MemorySpace(), most_bytes)
@@ -81,18 +90,30 @@ class Subtask:
         return self.backend, self.plain
 
     def state(self) -> Any:
-        """All state as a full snapshot has it, which must be the same on both sides."""
-        found = written(self.backend)
-        assert found == written(self.plain)
+        """All state as a full snapshot has it, which must be the same on both sides: bytes, or rows if it leaves some
+        out. (On disk, a state of which everything has expired is written without rows.)
+        """
+        found, plain = written(self.backend), written(self.plain)
+        if self.fading is not None:
+            found, plain = rows_of(found), rows_of(plain)
+        assert found == plain
         return found
+
+    def leave_out_expired(self, fading: Fading) -> None:
+        """Let full snapshots leave out expired entries, those that were restored too."""
+        self.fading = fading
+        for backend in self.both():
+            for descriptor in (fading.value, fading.sum, fading.list, fading.map):
+                backend.table(descriptor)
 
 
 @dataclass
 class Checkpoints:
-    """The runs that were written, by name, and the handles of checkpoints with the state at their moment."""
+    """The runs that were written, by name, and the handles of checkpoints with the state at their moment; and when."""
 
     files: dict[str, ByteStreamStateHandle] = field(default_factory=dict)
     taken: dict[int, tuple[IncrementalRemoteKeyedStateHandle | None, Any]] = field(default_factory=dict)
+    at_ms: dict[int, int] = field(default_factory=dict)
 
     def take(
         self, subtask: Subtask, checkpoint_id: int, sharing: SharingFilesStrategy = INCREMENTAL
@@ -108,6 +129,7 @@ class Checkpoints:
         handle = IncrementalRemoteKeyedStateHandle("me", subtask.groups, checkpoint_id, files, (), manifest, 0)
         subtask.backend.run_written(checkpoint_id, handle)
         self.taken[checkpoint_id] = (handle if runs else None), state
+        self.at_ms[checkpoint_id] = subtask.clock.processing_time_ms
         return self.taken[checkpoint_id][0]
 
 
@@ -117,20 +139,45 @@ def restored(
     groups: KeyGroupRange,
     most_runs: int = 64,
     most_bytes: int | None = None,
+    at_ms: int = 0,
+    fading: Fading | None = None,
 ) -> Subtask:
-    """Return a subtask with the state of these handles."""
+    """Return a subtask with the state of these handles, at a processing time; `fading` are left out when expired."""
     made = Subtask(key_type, groups, most_runs, most_bytes)
+    made.clock.processing_time_ms = at_ms
     for backend in made.both():
         backend.restore([(handle, read_runs(handle, StateFiles(), groups)) for handle in handles if handle is not None])
+    if fading is not None:
+        made.leave_out_expired(fading)
     return made
+
+
+def rows_of(snapshot: tuple[bytes, tuple[int, ...]] | None) -> dict[str, list[Any]]:
+    """Return the rows of each state that has some, with their key groups, in order."""
+    found: dict[str, list[Any]] = {}
+    if snapshot is None:
+        return found
+    data, offsets = snapshot
+    file = KeyedStateFile(pa.py_buffer(data), "a snapshot")
+    for key_group, offset in enumerate(offsets):
+        for number, batch in file.key_group(key_group, offset) if offset != NO_OFFSET_SET else ():
+            found.setdefault(state_name(file.schemas[number]), []).append((key_group, batch.to_pylist()))
+    return found
 
 
 class Changes:
     """Random changes to all kinds of state, of a few keys that come and go."""
 
-    def __init__(self, chance: Random, keys: list[Any], key_type: pa.DataType, cleanup_size: int = 2) -> None:
+    def __init__(
+        self,
+        chance: Random,
+        keys: list[Any],
+        key_type: pa.DataType,
+        cleanup_size: int = 2,
+        leaves_out_expired: bool = False,
+    ) -> None:
         self.chance, self.keys, self.key_type = chance, keys, key_type
-        self.fading = Fading(cleanup_size)
+        self.fading = Fading(cleanup_size, leaves_out_expired)
 
     def make(self, subtask: Subtask) -> None:
         chance = self.chance

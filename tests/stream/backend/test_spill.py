@@ -31,21 +31,20 @@ from tests.stream.backend.changes import (
     with_cold_keys,
 )
 
+AS_THEY_ARE, SMALL, ONE_PLACE = "as they are", "small blocks and ranges", "one place for all keys of a key group"
 SUM = ReducingStateDescriptor("sum", pa.int64(), "sum")
 
 
-@pytest.fixture(
-    params=["as they are", "small blocks and ranges", "one place for all keys of a key group"], autouse=True
-)
+@pytest.fixture(params=[AS_THEY_ARE, SMALL, ONE_PLACE], autouse=True)
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run each test with the sizes as they are, with many blocks and ranges of few rows, and with equal places."""
-    if request.param != "as they are":
+    if request.param != AS_THEY_ARE:
         monkeypatch.setattr(blocks.Messages, "block_bytes", 100)
         monkeypatch.setattr(blocks.Records, "block_bytes", 100)
         monkeypatch.setattr(merging, "RANGE_BYTES", 300)
         monkeypatch.setattr(spilled_run, "PIECE_BYTES", 2000)
         monkeypatch.setattr(spilled_run, "GAP_BYTES", 500)
-    if request.param == "one place for all keys of a group":
+    if request.param == ONE_PLACE:
         monkeypatch.setattr(places, "_MULTIPLIER", 0)
     return str(request.param)
 
@@ -61,13 +60,21 @@ def spilled(subtask: Subtask) -> tuple[int, int]:
     seed=st.integers(0, 1 << 32),
     most_runs=st.sampled_from([2, 3, 64]),
     most_bytes=st.sampled_from([0, 3_000, 10_000, 60_000]),
+    leaves_out_expired=st.booleans(),
 )
 @settings(max_examples=examples(100, in_ci=4), deadline=None)
-def test_state_on_disk_is_that_in_memory(key_type: pa.DataType, seed: int, most_runs: int, most_bytes: int) -> None:
+def test_state_on_disk_is_that_in_memory(
+    key_type: pa.DataType, seed: int, most_runs: int, most_bytes: int, leaves_out_expired: bool
+) -> None:
     """All kinds of state, with checkpoints that complete, are aborted, and are restored, in whichever memory."""
     chance = Random(seed)
-    changes = Changes(chance, some_keys(key_type, chance), key_type, cleanup_size=0)
+    changes = Changes(
+        chance, some_keys(key_type, chance), key_type, cleanup_size=0, leaves_out_expired=leaves_out_expired
+    )
     subtask, checkpoints = Subtask(key_type, most_runs=most_runs, most_bytes=most_bytes), Checkpoints()
+    fading = changes.fading if leaves_out_expired else None
+    if fading is not None:
+        subtask.leave_out_expired(fading)
     with_cold_keys(subtask, changes)
     open_ids: list[int] = []
     for checkpoint_id in range(1, 9):
@@ -84,15 +91,17 @@ def test_state_on_disk_is_that_in_memory(key_type: pa.DataType, seed: int, most_
                 pass
             case 2:
                 handle, expected = checkpoints.taken[checkpoint_id]
-                subtask = restored(key_type, [handle], ALL, most_runs, chance.choice([None, 0, most_bytes]))
+                memory, at_ms = chance.choice([None, 0, most_bytes]), checkpoints.at_ms[checkpoint_id]
+                subtask = restored(key_type, [handle], ALL, most_runs, memory, at_ms, fading)
                 assert subtask.state() == expected
                 open_ids.clear()
             case _:
                 complete = chance.choice(open_ids)
                 subtask.backend.notify_checkpoint_complete(complete)
                 open_ids = [number for number in open_ids if number > complete]
-    handle, expected = chance.choice(list(checkpoints.taken.values()))
-    assert restored(key_type, [handle], ALL).state() == expected
+    chosen = chance.choice(list(checkpoints.taken))
+    handle, expected = checkpoints.taken[chosen]
+    assert restored(key_type, [handle], ALL, at_ms=checkpoints.at_ms[chosen], fading=fading).state() == expected
     event(f"{spilled(subtask)} states on disk and merges")
 
 

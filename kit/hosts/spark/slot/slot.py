@@ -44,6 +44,7 @@ from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.graph.slot_sharing import TaskSlots
+from kit.stream.settings.job_settings import StateBackend
 
 CONNECTED = "connected"
 DELIVER = "deliver"
@@ -125,6 +126,7 @@ class Slot:
         self._now = HostClock()
         self._recording: EventFile | None = None
         self._host: TaskHost | None = None
+        self._space: SpillDirectory | None = None
 
     def __repr__(self) -> str:
         return f"Slot({self.number}, epoch {self._ticket.epoch})"
@@ -138,11 +140,15 @@ class Slot:
         """
         ticket = self._ticket
         with contextlib.ExitStack() as stack:
+            settings = ticket.job.settings
+            if settings.state_backend is StateBackend.DISK:
+                self._space = SpillDirectory(settings.state_directory)
             self._files = TaskFiles(
                 ticket.job,
                 open_storage(ticket.job, ticket.checkpoints),
                 ticket.output,
                 open_local_state(ticket.job, ticket.local_state),
+                self._space,
             )
             stack.callback(self._close_files)
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)
@@ -271,7 +277,7 @@ class Slot:
             self._recording,
             lambda name, carry_out: Fetcher(name, carry_out, self._inbox.put, _BackgroundFailed),
             self._stopwatch_s,
-            SpillDirectory(ticket.job.settings.state_directory),
+            self._space,
         )
         self._plane.connect(addresses_of(message), host.routes)
         self._driver.send(ControlMessage(CONNECTED))

@@ -48,6 +48,11 @@ class ChangedRows:
     def __repr__(self) -> str:
         return f"ChangedRows(interval {self._intervals.now}, {sum(map(_rows, self._removed))} removed)"
 
+    @property
+    def interval(self) -> int:
+        """The number of the present interval."""
+        return self._intervals.now
+
     def add(self, slots: Slots, capacity: int) -> None:
         """Note new entries of an index with this capacity."""
         if capacity > len(self._added):

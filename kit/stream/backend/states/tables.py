@@ -14,7 +14,7 @@ them. Follows `StateTable`; as in Flink, a namespace (a window, for instance) is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -32,7 +32,7 @@ from kit.stream.backend.keys.key_run import KeyRun
 from kit.stream.backend.keys.slot_index import ABSENT, FrozenIndex, SlotIndex, lowest
 from kit.stream.backend.spill.places import places_of
 from kit.stream.backend.spill.resident_rows import BYTES_PER_ROW, ResidentRows
-from kit.stream.backend.spill.rows import FIXED, intervals
+from kit.stream.backend.spill.rows import FIXED, intervals, key_columns, newest
 from kit.stream.backend.spill.spilled_state import SpilledState
 from kit.stream.backend.states.descriptors import StateDescriptor, StateKind, aspects_of_values
 from kit.stream.backend.states.state_definition import Aspects
@@ -504,6 +504,25 @@ class StateTable:
             cold.write(self._rows_in_order(written), len(written))
         cold.count(self.resident.intervals_of(entries)[1], 1)
         self._free(slots)
+
+    def load_on_disk(self, pieces: Iterable[pa.Table], rows: int) -> None:
+        """Set all entries of an empty table without bringing them into memory; a key that occurs twice counts once.
+
+        Each piece has the columns of a snapshot, and the rows of whole key groups, which ascend.
+        """
+        assert self.resident is not None, f"{self!r} is in memory only"
+        cold, interval = self.resident.cold, self.resident.interval
+
+        def in_order() -> Iterator[pa.Table]:
+            for piece in pieces:
+                at = places_of(key_columns(piece), self.context.max_parallelism)
+                added = pa.array(np.full(len(at), interval, np.int32))
+                columns = [pa.array(at), added, added, pa.array(np.ones(len(at), np.bool_)), *piece.columns]
+                found = newest([pa.Table.from_arrays(columns, schema=cold.schema)])
+                cold.count(intervals(found, "changed"), 1)
+                yield found
+
+        cold.write(in_order(), rows)
 
     def _rows_in_order(self, slots: Slots) -> Iterator[pa.Table]:
         """Yield the rows of slots in the order of their places, and notes that there is no entry for unset slots."""
