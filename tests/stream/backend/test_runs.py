@@ -307,3 +307,15 @@ def test_a_missing_run_and_a_damaged_manifest_are_found() -> None:
         manifest = ByteStreamStateHandle("m", data)
         with pytest.raises(StateRestoreError, match=what):
             restored(pa.int64(), [replace(handle, meta_state=manifest)], ALL)
+
+
+def test_slots_that_are_written_again_after_a_checkpoint_are_in_the_next_one() -> None:
+    """It may be the same array of slots."""
+    subtask, checkpoints = grown(keys=20)
+    kept = [backend.table(SUM).slots(pa.array(range(3))) for backend in subtask.both()]
+    for checkpoint_id in (2, 3, 4):
+        for backend, slots in zip(subtask.both(), kept, strict=True):
+            backend.table(SUM).put(slots, pa.array([checkpoint_id] * 3))
+        handle, expected = checkpoints.take(subtask, checkpoint_id), subtask.state()
+        subtask.backend.notify_checkpoint_complete(checkpoint_id)
+        assert restored(pa.int64(), [handle], ALL).state() == expected

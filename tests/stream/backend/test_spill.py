@@ -193,3 +193,16 @@ def test_a_look_at_the_state_changes_nothing() -> None:
     assert in_memory < 600
     assert backend.all_rows(table).num_rows == len(table) == 600
     assert (len(table.index), backend.cold_rows["sum"].runs) == (in_memory, runs)
+
+
+def test_keys_that_are_used_often_stay_in_memory() -> None:
+    backend = small(200_000)
+    table = backend.table(SUM)
+    hot = pa.array(range(20))
+    for begin in range(1_000, 15_000, 100):
+        for keys in (hot, pa.array(range(begin, begin + 100))):
+            table.reduce(table.slots(keys), keys)
+            backend.make_room()
+    assert len(backend.cold_rows["sum"]) > 5_000
+    in_memory = set(table.keys(table.entries()).to_pylist())
+    assert in_memory >= set(hot.to_pylist())
