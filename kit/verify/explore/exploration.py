@@ -28,6 +28,7 @@ from kit.hosts.lab.scenarios.scenario import save_scenario
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source_spec import SourceSpec
+from kit.stream.settings.job_settings import StateBackend
 from kit.stream.settings.parts import Parts
 from kit.verify.explore.properties import LabSituation, Property, Quantifier, Row
 from kit.verify.explore.reduction.reduction import RULES, TURNS, Reduction, with_needs
@@ -279,10 +280,11 @@ def explorable(job: StreamEnvironment | JobGraph, parts: Parts | None = None) ->
     for source in (spec.source for spec in specs if isinstance(spec, SourceSpec)):
         if source.endless or source.discover_every_ms is not None:
             raise LabError(f"{source!r} cannot be explored: it has no end. Give the job a source that ends")
-    if settings.memory_threshold_bytes == 0:
-        return graph
-    checkpoint = replace(settings, memory_threshold_bytes=0)
-    return replace(graph, settings=replace(graph.settings, checkpoint=checkpoint))
+    # State on disk does the same as in memory, and no rule looks at where it is.
+    explored = replace(
+        graph.settings, checkpoint=replace(settings, memory_threshold_bytes=0), state_backend=StateBackend.MEMORY
+    )
+    return graph if explored == graph.settings else replace(graph, settings=explored)
 
 
 def expected_output(job: StreamEnvironment | JobGraph) -> list[Row]:

@@ -13,6 +13,7 @@ import pytest
 
 from kit.hosts.lab import open_scenario, ready_job
 from kit.hosts.lab.errors import Interrupted, LabError
+from kit.hosts.lab.jobs.random_jobs import NO_MEMORY_MB
 from kit.hosts.lab.lab import Lab
 from kit.machines.task.stream_task import StreamTask
 from kit.stream.api.environment import StreamEnvironment
@@ -393,3 +394,11 @@ def test_of_several_completed_checkpoints_the_newest_is_compared_with_those_that
     assert holds((1, 3), _2=True, _4=False)
     assert not holds((1, 3), _2=False, _4=False)
     assert holds(())
+
+
+def test_state_on_disk_has_no_states_of_its_own() -> None:
+    on_disk = counts(rows=2)
+    on_disk.settings = replace(on_disk.settings, state_backend="disk", state_memory_mb=NO_MEMORY_MB)
+    found, in_memory = (explore(job, checkpoints=1, faults=0, progress=False) for job in (on_disk, counts(rows=2)))
+    assert found.holds
+    assert found.states == in_memory.states

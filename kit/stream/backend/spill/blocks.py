@@ -1,7 +1,7 @@
 """The layouts of blocks: Arrow messages for rows of any type, and records for rows of numbers.
 
-A record has all columns of a row side by side, so that a read that finds a row has all of it, and any number of blocks
-that were read together are one array without further work. Nulls are bits of one more number.
+A record has all columns of a row side by side, so a read that finds a row has all of it. Blocks that were read together
+are one array of records, and need no decoding. Nulls are bits of one more number.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class ColdRows:
 
     @property
     def bytes_in_memory(self) -> int:
-        """What the runs keep in memory, in bytes."""
+        """The memory that the runs take, in bytes."""
         return sum(run.bytes_in_memory for run in self.runs)
 
     def changed_after(self, interval: int) -> int:

@@ -1,7 +1,7 @@
 """Merges of spilled runs: which are due, and one that proceeds step by step.
 
-There is no thread for it. Whenever rows are written, the merge that is due proceeds by a multiple of their bytes, so it
-keeps up, and no batch waits for all of it. It goes through ranges of places, so its memory does not depend on the size
+A merge has no thread. Whenever rows are written, the one that is due proceeds by a multiple of their bytes. So it keeps
+up, and no batch waits for all of it. It goes through ranges of places, so its memory does not depend on the size
 of the runs.
 """
 

@@ -16,7 +16,7 @@ BYTES_PER_ROW = 14
 
 
 class ResidentRows(ChangedRows):
-    """For each slot, besides its intervals, whether its key has a row on disk, and when it was used; and these rows."""
+    """The intervals of each slot, whether its key has a row on disk, and when it was used; and the rows on disk."""
 
     def __init__(self, intervals: Intervals, cold: ColdRows) -> None:
         super().__init__(intervals)
