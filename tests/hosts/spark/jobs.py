@@ -63,10 +63,12 @@ def totals_job(
     copy_pause_ms: int = 0,
     rolling: RollingPolicy = ROLLING,
     rescaling: RescaleConfig | None = None,
+    state_memory_mb: float | None = None,
     **checkpoint: Any,
 ) -> StreamEnvironment:
     """Totals by key, emitted at the end, beside a copy of every row; both published in two phases below `directory`.
 
+    With `state_memory_mb` the totals are on disk as far as they exceed it.
     With `copy_pause_ms` the copy takes about so long over each buffer, and holds the source back.
     """
     env = StreamEnvironment(
@@ -81,6 +83,8 @@ def totals_job(
         ),
         restart=restart,
         rescaling=rescaling,
+        state_backend="memory" if state_memory_mb is None else "disk",
+        state_memory_mb=state_memory_mb or 1,
     )
     rows = env.from_source(source or generator(), uid="rows")
     if function is not None:

@@ -49,6 +49,8 @@ def soaked_job(place: Path, number: int) -> StreamEnvironment:
         tolerable_failures=1_000,
         memory_threshold_bytes=0,
         restart=FixedDelay(attempts=1_000_000, delay_ms=100),
+        incremental=number % 2 == 1,
+        state_memory_mb=0.005 if number % 3 else None,  # for some 80 of 250 keys
         **modes[number % 4 > 0],
     )
 

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from kit.core.state.handles import KeyGroupRange
 from kit.core.state.key_groups import key_group_partitions
+from kit.stream.backend import heap
 from kit.stream.backend.heap import HeapKeyedStateBackend
-from kit.stream.backend.spill import blocks, merging, places, spilled_run
+from kit.stream.backend.spill import blocks, merging, places, spilled_run, spilled_state
 from kit.stream.backend.spill.memory_budget import MemoryBudget
 from kit.stream.backend.spill.spill_space import MemorySpace
+from kit.stream.backend.states import tables
 from kit.stream.backend.states.descriptors import ReducingStateDescriptor
 from tests.properties import examples
 from tests.stream.backend.changes import (
@@ -44,6 +46,10 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
         monkeypatch.setattr(merging, "RANGE_BYTES", 300)
         monkeypatch.setattr(spilled_run, "PIECE_BYTES", 2000)
         monkeypatch.setattr(spilled_run, "GAP_BYTES", 500)
+        for module, rows in ((tables, 7), (spilled_state, 20), (heap, 30)):
+            monkeypatch.setattr(module, "_ROWS_AT_ONCE", rows)
+        monkeypatch.setattr(heap, "SPAN_ROWS", 10)
+        monkeypatch.setattr(Subtask, "in_bytes", False)
     if request.param == ONE_PLACE:
         monkeypatch.setattr(places, "_MULTIPLIER", 0)
     return str(request.param)

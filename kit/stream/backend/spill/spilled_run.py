@@ -154,7 +154,7 @@ class RunWriter:
             return
         rows = rows.combine_chunks()
         at = places(rows)
-        starts = _starts(at, max(1, self._blocks.block_bytes * rows.num_rows // max(1, rows.nbytes)))
+        starts = starts_of(at, max(1, self._blocks.block_bytes * rows.num_rows // max(1, rows.nbytes)))
         pieces, sizes = self._blocks.encode(rows, starts)
         for piece in pieces:
             self._file.write(piece)
@@ -172,9 +172,9 @@ class RunWriter:
         return SpilledRun(self._file.finish(), self._blocks, self._rows, fences, offsets, changed, self._filter)
 
 
-def _starts(at: Places, block_rows: int) -> Rows:
-    """Return where blocks of about this many rows begin; rows with one place stay together."""
-    starts = np.arange(0, len(at), block_rows)
+def starts_of(at: Places, rows: int) -> Rows:
+    """Return where parts of about this many rows begin; rows with one place, which ascend, stay together."""
+    starts = np.arange(0, len(at), rows)
     while len(split := np.flatnonzero((starts > 0) & (at[starts] == at[starts - 1]))):
         starts[split] -= 1
     return np.unique(starts)

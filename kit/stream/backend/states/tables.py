@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +34,7 @@ from kit.stream.backend.keys.slot_index import ABSENT, FrozenIndex, SlotIndex, l
 from kit.stream.backend.spill.places import places_of
 from kit.stream.backend.spill.resident_rows import BYTES_PER_ROW, ResidentRows
 from kit.stream.backend.spill.rows import FIXED, intervals, key_columns, newest
+from kit.stream.backend.spill.spilled_run import starts_of
 from kit.stream.backend.spill.spilled_state import SpilledState
 from kit.stream.backend.states.descriptors import StateDescriptor, StateKind, aspects_of_values
 from kit.stream.backend.states.state_definition import Aspects
@@ -535,8 +537,9 @@ class StateTable:
             ]
         )
         order = np.argsort(at, kind="stable")
-        for begin in pieces:
-            some = order[begin : begin + _ROWS_AT_ONCE]
+        starts = starts_of(at[order], _ROWS_AT_ONCE).tolist()
+        for begin, end in pairwise([*starts, len(order)]):
+            some = order[begin:end]
             added, changed = self.resident.intervals_of(slots[some])
             is_entry = self.is_entry(slots[some])
             entries = slots[some][is_entry]
