@@ -96,20 +96,24 @@ class KeyedAggregateOperator(Operator):
         """
         if self._spec.emit != "final":
             return
-        backend = self.context.keyed_state
-        found = list(backend.rows(self._table))
-        if not found:
-            return
-        rows = pa.concat_tables(found).combine_chunks()
-        keys, totals = one_array(rows["key"]), one_array(rows["value"])
+        table, backend = self._table, self.context.keyed_state
+        slots = table.entries()
+        keys, rows = table.keys(slots), None
+        if table.has_cold:
+            rows = backend.all_rows(table)
+            keys = one_array(rows["key"])
         columns = [keys] if len(self._spec.keys) == 1 else keys.flatten()
         order = pc.sort_indices(
             pa.table([sortable(column) for column in columns], names=list(self._spec.keys)),
             sort_keys=[(key, "ascending") for key in self._spec.keys],
         )
-        self._emit(keys.take(order), totals.take(order).flatten())
+        if rows is None:
+            self._emit(keys.take(order), table.get_fields(slots[order.to_numpy()]))
+            table.clear(slots)
+            return
+        self._emit(keys.take(order), one_array(rows["value"]).take(order).flatten())
         for piece in backend.pieces(len(keys)):
-            self._table.clear(self._table.slots(keys[piece], create=False))
+            table.clear(table.slots(keys[piece], create=False))
 
     def _emit(self, keys: pa.Array, totals: list[pa.Array]) -> None:
         columns = key_columns(keys, self._key_types) + self._totals.results(totals)
