@@ -43,7 +43,6 @@ from kit.core.state.handles import (
 from kit.core.state.operator_state import OperatorSubtaskState
 from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.run_files import read_runs
-from kit.files.spill_directory import SpillDirectory
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.machines.restore.prioritized import PrioritizedOperatorSubtaskState
 from kit.stream.backend.files.partial_file import PartialFile, ReadRange, read_wanted
@@ -190,11 +189,15 @@ def _moved(handles: Any, there: dict[str, str]) -> Iterator[Any]:
             yield replace(handle, delegate=FileStateHandle(path, handle.delegate.state_size))
 
 
+ThroughDisk = Callable[[ReadRange], ReadRange]
+"""What makes of a function that reads a file one that keeps long ranges on the local disk."""
+
+
 class StateReader:
     """A reader of the state that a task restores: an intact copy if there is one, else the checkpoint's own file.
 
     Of incremental state, it reads only `key_groups` if the file is the checkpoint's own. Keyed state that may exceed
-    memory goes through `space`.
+    memory is read `through_disk`.
     """
 
     def __init__(
@@ -203,10 +206,10 @@ class StateReader:
         local: LocalState | None,
         checkpoint_id: int,
         key_groups: KeyGroupRange,
-        space: SpillDirectory | None = None,
+        through_disk: ThroughDisk | None = None,
     ) -> None:
         self._storage = storage
-        self._space = space
+        self._through_disk = through_disk
         self._local = local
         self._checkpoint_id = checkpoint_id
         self._key_groups = key_groups
@@ -255,7 +258,7 @@ class StateReader:
         """Return the function that reads a run: from its copy if there is an intact one."""
         copy = self._read_copy(run)
         if copy is None:
-            return self._through_space(run)
+            return self._reader_of(run)
         self.from_local += 1
         return copy.slice
 
@@ -263,8 +266,8 @@ class StateReader:
         return self._storage.read(handle.delegate)
 
     def _read_wanted(self, handle: Any) -> pa.Buffer | PartialFile:
-        return read_wanted(handle, self._through_space(handle.delegate))
+        return read_wanted(handle, self._reader_of(handle.delegate))
 
-    def _through_space(self, stream: StreamStateHandle) -> ReadRange:
+    def _reader_of(self, stream: StreamStateHandle) -> ReadRange:
         read_range = partial(self._storage.read_range, stream)
-        return read_range if self._space is None else self._space.through_disk(read_range)
+        return read_range if self._through_disk is None else self._through_disk(read_range)

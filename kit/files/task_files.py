@@ -30,10 +30,9 @@ from kit.core.state.handles import (
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.core.state.subtask_state_kind import CHANNEL_KINDS, KEYED_KINDS, SubtaskStateKind
 from kit.files.answers import carry_out
-from kit.files.local_state import LocalState, StateReader
+from kit.files.local_state import LocalState, StateReader, ThroughDisk
 from kit.files.output import Output
 from kit.files.run_files import not_ours
-from kit.files.spill_directory import SpillDirectory
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source import Source, SplitReader
@@ -43,7 +42,7 @@ from kit.stream.operators.sources.source_spec import SourceSpec
 class TaskFiles:
     """The tasks' half of a host's input and output; one serves all tasks of a process.
 
-    Restored state that may exceed memory goes through `space`, if it is given.
+    Keyed state that is restored is read `through_disk`, if that is given: it may exceed memory.
 
     It does what Flink's `TaskStateManager` does for a task's state; `OperatorSnapshotFinalizer` runs the writing there.
     """
@@ -54,10 +53,10 @@ class TaskFiles:
         storage: CheckpointStorage,
         output: Output,
         local: LocalState | None = None,
-        space: SpillDirectory | None = None,
+        through_disk: ThroughDisk | None = None,
     ) -> None:
         self._job = job
-        self._space = space
+        self._through_disk = through_disk
         self._storage = storage
         self._local = local
         self._output = output.begin_writing()
@@ -131,7 +130,7 @@ class TaskFiles:
         parts: list[RestoredPart] = []
         streams: dict[StreamStateHandle, Any] = {}
         wanted = command.key_group_range or KeyGroupRange.EMPTY
-        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id, wanted, self._space)
+        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id, wanted, self._through_disk)
         try:
             for operator_id, state in command.restore.state.subtask_states.items():
                 for foreign in (*state.managed_keyed_state, *state.raw_keyed_state):

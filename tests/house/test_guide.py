@@ -30,6 +30,7 @@ SAID = {
     "open-a-checkpoint": "totals",
     "edit-a-checkpoint": "['sums', ",
     "incremental-checkpoints": "2                8182       75110",
+    "state-on-disk": "5000 199990000",
     "evolution": "column note (string) was added",
     "spark": "True",
     "endless-sources": "['started', 'one', 'two']",

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, JobFailedError, StreamEnvironment, count, sum_
-from kit.files.spill_directory import SpillDirectory
 from kit.hosts.spark import SparkJob
+from kit.hosts.spark.slot.spill_directory import SpillDirectory
 from tests.hosts.spark.jobs import ThreadGang
 
 KEYS = 400

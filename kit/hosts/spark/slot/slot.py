@@ -24,13 +24,13 @@ from typing import Any, assert_never
 
 from kit.core.protocol.attempts import Attempts
 from kit.core.protocol.words import Envelope, ProtocolError
-from kit.files.spill_directory import SpillDirectory
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_local_state, open_storage
 from kit.hosts.spark.recording import EventFile, slot_process
 from kit.hosts.spark.slot.fetcher import Fetcher
 from kit.hosts.spark.slot.running_time import RunningTime
+from kit.hosts.spark.slot.spill_directory import SpillDirectory
 from kit.hosts.spark.slot.task_host import TaskHost
 from kit.hosts.spark.slot.working_slot import WorkingSlot
 from kit.hosts.spark.wire.addresses import CONNECT, addresses_of
@@ -148,7 +148,7 @@ class Slot:
                 open_storage(ticket.job, ticket.checkpoints),
                 ticket.output,
                 open_local_state(ticket.job, ticket.local_state),
-                self._space,
+                None if self._space is None else self._space.through_disk,
             )
             stack.callback(self._close_files)
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)

@@ -2,7 +2,7 @@
 
 Its files belong to one attempt of a subtask, and nobody else reads them: a failed task restores from its checkpoint. So
 they need no names, and nothing has to reach the disk before a checkpoint is complete. The host provides the space: a
-directory of the machine (`kit.files.spill_directory`), or, in the lab and in tests, memory.
+directory of the machine (`kit.hosts.spark.slot.spill_directory`), or, in the lab and in tests, memory.
 """
 
 from __future__ import annotations
