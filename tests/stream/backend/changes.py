@@ -98,7 +98,7 @@ class Subtask:
         """
         found, plain = written(self.backend), written(self.plain)
         if self.fading is not None or not self.in_bytes:
-            found, plain = rows_of(found), rows_of(plain)
+            found, plain = rows_of(found, self.groups), rows_of(plain, self.groups)
         assert found == plain
         return found
 
@@ -155,14 +155,14 @@ def restored(
     return made
 
 
-def rows_of(snapshot: tuple[bytes, tuple[int, ...]] | None) -> dict[str, list[Any]]:
+def rows_of(snapshot: tuple[bytes, tuple[int, ...]] | None, groups: KeyGroupRange) -> dict[str, list[Any]]:
     """Return the rows of each state that has some, with their key groups, in order."""
     found: dict[str, list[Any]] = {}
     if snapshot is None:
         return found
     data, offsets = snapshot
     file = KeyedStateFile(pa.py_buffer(data), "a snapshot")
-    for key_group, offset in enumerate(offsets):
+    for key_group, offset in zip(groups, offsets, strict=True):
         for number, batch in file.key_group(key_group, offset) if offset != NO_OFFSET_SET else ():
             found.setdefault(state_name(file.schemas[number]), []).append((key_group, batch.to_pylist()))
     return found
