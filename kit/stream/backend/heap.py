@@ -417,8 +417,7 @@ class HeapKeyedStateBackend:
         """Let incremental snapshots build on this one."""
         if self._incremental is None or not self._incremental.complete(checkpoint_id):
             return
-        runs = self._incremental.runs
-        first = runs[0].last_interval if runs else self._incremental.intervals.now - 1
+        first = self._incremental.first_interval
         for each in self._tracked():
             each.forget_removed(first)
         for cold in self.cold_rows.values():

@@ -319,3 +319,18 @@ def test_slots_that_are_written_again_after_a_checkpoint_are_in_the_next_one() -
         handle, expected = checkpoints.take(subtask, checkpoint_id), subtask.state()
         subtask.backend.notify_checkpoint_complete(checkpoint_id)
         assert restored(pa.int64(), [handle], ALL).state() == expected
+
+
+def test_a_checkpoint_that_completes_after_a_full_one_keeps_what_was_removed_before() -> None:
+    """It was taken before the full one was complete. The next run replaces its run, and must remove the keys again."""
+    subtask, checkpoints = grown(most_runs=2)
+    for backend in subtask.both():
+        backend.table(SUM).clear(backend.table(SUM).slots(pa.array(range(5)), create=False))
+    checkpoints.take(subtask, 2, FULL)
+    checkpoints.take(subtask, 3)
+    subtask.backend.notify_checkpoint_complete(2)
+    subtask.backend.notify_checkpoint_complete(3)
+    set_all(subtask, range(10, 20), 7)
+    handle, expected = checkpoints.take(subtask, 4), subtask.state()
+    assert [run.local_path for run in handle.shared_state] == ["0-1", "0-4"]
+    assert restored(pa.int64(), [handle], ALL).state() == expected

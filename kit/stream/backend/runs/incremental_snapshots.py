@@ -71,6 +71,15 @@ class IncrementalSnapshots:
         """The runs of the last complete checkpoint, oldest first."""
         return self._complete
 
+    @property
+    def first_interval(self) -> int:
+        """The earliest interval after which a later snapshot may ask what has changed: that of a first run.
+
+        Snapshots under way count too. One that was taken before the last complete one may complete after it.
+        """
+        chains = [self._complete, *self._under_way.values()]
+        return min((runs[0].last_interval for runs in chains if runs), default=self.intervals.now - 1)
+
     def to_reuse(self, sharing: SharingFilesStrategy) -> tuple[Run, ...]:
         """Return the runs that the next snapshot builds on: none if it must be a full one."""
         if sharing is not SharingFilesStrategy.FORWARD_BACKWARD:
