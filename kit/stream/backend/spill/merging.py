@@ -41,10 +41,10 @@ def to_merge(sizes: Sequence[int]) -> slice | None:
     return slice(0, MOST_RUNS // 2) if len(sizes) > MOST_RUNS else None
 
 
-def ranges(runs: Sequence[SpilledRun], first: int, behind: int, at_once: int = RANGE_BYTES) -> list[int]:
-    """Return the bounds of ranges of places in which the runs have about this many bytes together."""
+def ranges(runs: Sequence[SpilledRun], first: int, behind: int) -> list[int]:
+    """Return the bounds of ranges of places in which the runs have about `RANGE_BYTES` together."""
     blocks = sum(len(run.fences) for run in runs)
-    step = max(1, at_once * blocks // max(1, sum(run.size for run in runs)))
+    step = max(1, RANGE_BYTES * blocks // max(1, sum(run.size for run in runs)))
     fences: Places = np.sort(np.concatenate([np.empty(0, np.uint64), *(run.fences for run in runs)]))
     inner = np.unique(fences[step::step])
     return [first, *inner[inner > np.uint64(first)].tolist(), behind]
