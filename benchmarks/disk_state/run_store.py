@@ -14,26 +14,10 @@ import numpy as np
 
 from benchmarks.disk_state.entries import Codes, Entries, merged, no_entries
 from benchmarks.disk_state.sorted_run import BLOCK_BYTES, PIECE_BLOCKS, READERS, Buffer, RunWriter, SortedRun
+from kit.stream.backend.spill.merging import MOST_RUNS, to_merge
 
 MERGE_BLOCKS = 1024
 """Blocks of all inputs together that are merged at a time: 4 MB."""
-FEWEST_TO_MERGE, MOST_RUNS = 4, 16
-GROWTH = 1.5
-"""A merge takes in the next older run if it has at most this many times the entries of the newer ones together."""
-
-
-def to_merge(sizes: Sequence[int]) -> slice | None:
-    """Return which runs to merge, newest first: neighbours of a similar size, or all once half of them is obsolete."""
-    if len(sizes) > 1 and sum(sizes[:-1]) >= sizes[-1]:
-        return slice(0, len(sizes))
-    for start in range(len(sizes) - FEWEST_TO_MERGE + 1):
-        end, total = start + 1, sizes[start]
-        while end < len(sizes) and sizes[end] <= GROWTH * total:
-            total += sizes[end]
-            end += 1
-        if end - start >= FEWEST_TO_MERGE:
-            return slice(start, end)
-    return slice(0, MOST_RUNS // 2) if len(sizes) > MOST_RUNS else None
 
 
 class RunStore:

@@ -190,7 +190,7 @@ def _moved(handles: Any, there: dict[str, str]) -> Iterator[Any]:
 
 
 ThroughDisk = Callable[[ReadRange], ReadRange]
-"""What makes of a function that reads a file one that keeps long ranges on the local disk."""
+"""A function of a reader of a file: it returns a reader that keeps long ranges on the local disk."""
 
 
 class StateReader:

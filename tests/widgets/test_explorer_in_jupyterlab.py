@@ -345,7 +345,7 @@ def fits_a_small_screen(page: Page, app: Locator, tmp_path: Path) -> None:
 def box(part: Locator) -> dict[str, float]:
     """Return the box of a part on the screen."""
     found = part.bounding_box()
-    for _ in range(50):  # it may be drawn anew at this moment
+    for _ in range(50):  # it may be drawn again at this moment
         if found is not None:
             break
         part.page.wait_for_timeout(100)

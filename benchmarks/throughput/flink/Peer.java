@@ -92,6 +92,13 @@ public final class Peer {
         }
     }
 
+    static final class ChecksumOfThree extends Checksum<Tuple3<Long, Long, Long>> {
+        @Override
+        long of(Tuple3<Long, Long, Long> row) {
+            return fold(row.f0, row.f1, row.f2);
+        }
+    }
+
     /** Sum and count of a key, told at the end of the input. */
     static final class Sum extends KeyedProcessFunction<Long, Tuple2<Long, Long>, Tuple3<Long, Long, Long>> {
         private transient ValueState<Tuple2<Long, Long>> state;
@@ -268,22 +275,12 @@ public final class Peer {
             case "W1r":
                 return keyed(env, rows, workload.equals("W1r"))
                         .keyBy(row -> row.f0, Types.LONG).process(new Sum(), TRIPLE)
-                        .map(new Checksum<Tuple3<Long, Long, Long>>() {
-                            @Override
-                            long of(Tuple3<Long, Long, Long> row) {
-                                return fold(row.f0, row.f1, row.f2);
-                            }
-                        });
+                        .map(new ChecksumOfThree());
             case "W7":
             case "W7z":
                 return wide(env, rows, workload.equals("W7z"))
                         .keyBy(row -> row.f0, Types.LONG).process(new Wide(), TRIPLE)
-                        .map(new Checksum<Tuple3<Long, Long, Long>>() {
-                            @Override
-                            long of(Tuple3<Long, Long, Long> row) {
-                                return fold(row.f0, row.f1, row.f2);
-                            }
-                        });
+                        .map(new ChecksumOfThree());
             case "W2":
                 return env.fromSource(lines(texts, rows), WatermarkStrategy.noWatermarks(), "lines")
                         .<String>flatMap((line, out) -> {
@@ -333,12 +330,7 @@ public final class Peer {
                                 out.collect(Tuple3.of(left.f0, left.f1, right.f1));
                             }
                         }, TRIPLE)
-                        .map(new Checksum<Tuple3<Long, Long, Long>>() {
-                            @Override
-                            long of(Tuple3<Long, Long, Long> row) {
-                                return fold(row.f0, row.f1, row.f2);
-                            }
-                        });
+                        .map(new ChecksumOfThree());
             default:
                 throw new IllegalArgumentException(workload);
         }

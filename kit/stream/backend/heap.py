@@ -40,7 +40,7 @@ from kit.stream.backend.files.snapshot import (
     Layout,
     StateRows,
 )
-from kit.stream.backend.keys.changed_rows import ChangedRows, Intervals
+from kit.stream.backend.keys.changed_rows import ChangedRows, Columns, Intervals
 from kit.stream.backend.keys.key_context import KeyContext
 from kit.stream.backend.keys.key_hashing import infer_key_type, key_groups
 from kit.stream.backend.runs.copied_rows import copied_rows, removed_rows
@@ -50,6 +50,7 @@ from kit.stream.backend.runs.run_file import REMOVED, RunSnapshot
 from kit.stream.backend.spill.cold_rows import ColdRows
 from kit.stream.backend.spill.memory_budget import MemoryBudget
 from kit.stream.backend.spill.resident_rows import ResidentRows
+from kit.stream.backend.spill.rows import key_columns
 from kit.stream.backend.states import last_access
 from kit.stream.backend.states.descriptors import (
     AggregatingStateDescriptor,
@@ -81,8 +82,6 @@ from kit.stream.backend.types.evolution import evolved, newest_type, ttl_changes
 
 _ROWS_AT_ONCE = 1 << 16
 """The rows that are processed before room is made, if memory has a limit."""
-
-
 _NOTED = 0.5
 """The share of the memory budget from which on it is noted when rows are used."""
 
@@ -326,12 +325,12 @@ class HeapKeyedStateBackend:
         """Return all entries of a table as one: for small state, and for a look at it, which changes nothing."""
         return pa.concat_tables([pa.schema(self._layout(table).fields).empty_table(), *self.rows(table)])
 
-    def keys(self, table: StateTable) -> Iterator[pa.Array]:
-        """Yield the key of each entry of a table, as `rows` yields the entries."""
+    def keys(self, table: StateTable) -> Iterator[Columns]:
+        """Yield the keys and namespaces of all entries of a table, as `rows` yields the entries."""
         if table.has_cold:
-            yield from (one_array(rows["key"]) for rows in self.rows(table))
-        else:
-            yield table.keys(table.entries())
+            yield from (tuple(key_columns(rows)) for rows in self.rows(table))
+        elif len(table):
+            yield table.key_columns(table.entries())
 
     # ---- snapshot -----------------------------------------------------------------------------------------------
 
@@ -478,7 +477,8 @@ class HeapKeyedStateBackend:
                 self._take_out(kind.removeprefix(REMOVED), name, rows_of_state)
         for (kind, name), rows_of_state in stored.items():
             if not kind.startswith(REMOVED):
-                rows_of_state.sort(key=attrgetter("key_group"))
+                if self._budget is not None:
+                    rows_of_state.sort(key=attrgetter("key_group"))
                 self._take_in(kind, name, rows_of_state, is_first=is_first)
 
     def check_fits(self, file: KeyedStateFile) -> dict[str, list[TypeChange]]:
@@ -545,15 +545,14 @@ class HeapKeyedStateBackend:
             table = _joined(name, stored, state)
             if state.kind is StateKind.REDUCING:  # earlier versions wrote an entry for a key that had met only nulls
                 table = table.filter(table["value"].is_valid()) if table["value"].null_count else table
-            pieces = self.pieces(table.num_rows)
             is_whole = table.num_rows == sum(rows.batch.num_rows for rows in stored)
             if is_first and is_whole and self._exceeds_memory(state, table):
                 state.load_on_disk(_by_key_groups(table, stored), table.num_rows)
-                pieces = iter(())
-            for piece in pieces:
-                some = table[piece]
-                accesses = some[last_access.COLUMN] if state.expires else None
-                state.restore(some["key"], _namespaces(some), some["value"], accesses)
+            else:
+                for piece in self.pieces(table.num_rows):
+                    some = table[piece]
+                    accesses = some[last_access.COLUMN] if state.expires else None
+                    state.restore(some["key"], _namespaces(some), some["value"], accesses)
             found = len(state)
         if is_first and found != table.num_rows:
             raise StateRestoreError(

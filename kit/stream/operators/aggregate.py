@@ -96,24 +96,27 @@ class KeyedAggregateOperator(Operator):
         """
         if self._spec.emit != "final":
             return
-        table, backend = self._table, self.context.keyed_state
-        slots = table.entries()
-        keys, rows = table.keys(slots), None
-        if table.has_cold:
-            rows = backend.all_rows(table)
+        if self._table.has_cold:
+            backend = self.context.keyed_state
+            rows = backend.all_rows(self._table)
             keys = one_array(rows["key"])
+            order = self._order(keys)
+            self._emit(keys.take(order), one_array(rows["value"]).take(order).flatten())
+            for piece in backend.pieces(len(keys)):
+                self._table.clear(self._table.slots(keys[piece], create=False))
+            return
+        slots = self._table.entries()
+        keys = self._table.keys(slots)
+        order = self._order(keys)
+        self._emit(keys.take(order), self._table.get_fields(slots[order.to_numpy()]))
+        self._table.clear(slots)
+
+    def _order(self, keys: pa.Array) -> pa.Array:
         columns = [keys] if len(self._spec.keys) == 1 else keys.flatten()
-        order = pc.sort_indices(
+        return pc.sort_indices(
             pa.table([sortable(column) for column in columns], names=list(self._spec.keys)),
             sort_keys=[(key, "ascending") for key in self._spec.keys],
         )
-        if rows is None:
-            self._emit(keys.take(order), table.get_fields(slots[order.to_numpy()]))
-            table.clear(slots)
-            return
-        self._emit(keys.take(order), one_array(rows["value"]).take(order).flatten())
-        for piece in backend.pieces(len(keys)):
-            table.clear(table.slots(keys[piece], create=False))
 
     def _emit(self, keys: pa.Array, totals: list[pa.Array]) -> None:
         columns = key_columns(keys, self._key_types) + self._totals.results(totals)

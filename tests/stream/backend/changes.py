@@ -136,6 +136,22 @@ class Checkpoints:
         return self.taken[checkpoint_id][0]
 
 
+def go_on(chance: Random, subtask: Subtask, open_ids: list[int]) -> bool:
+    """Abort or complete one of the open checkpoints, or none. Return True if the job is to be restored."""
+    match chance.randint(0, 5):
+        case 0:
+            subtask.backend.notify_checkpoint_aborted(open_ids.pop(chance.randrange(len(open_ids))))
+        case 1:
+            pass
+        case 2:
+            return True
+        case _:
+            complete = chance.choice(open_ids)
+            subtask.backend.notify_checkpoint_complete(complete)
+            open_ids[:] = [number for number in open_ids if number > complete]
+    return False
+
+
 def restored(
     key_type: pa.DataType,
     handles: list[Any],

@@ -32,6 +32,7 @@ from tests.stream.backend.changes import (
     Changes,
     Checkpoints,
     Subtask,
+    go_on,
     restored,
     some_keys,
     with_cold_keys,
@@ -57,20 +58,11 @@ def test_runs_hold_the_state_at_their_moment(key_type: pa.DataType, seed: int, m
         reused += handle is not None and len(handle.shared_state) > 1
         if chance.random() < 0.3:
             changes.make(subtask)
-        match chance.randint(0, 5):
-            case 0:
-                subtask.backend.notify_checkpoint_aborted(open_ids.pop(chance.randrange(len(open_ids))))
-            case 1:
-                pass
-            case 2 if open_ids:
-                handle, expected = checkpoints.taken[checkpoint_id]
-                subtask = restored(key_type, [handle], ALL, most_runs)
-                assert subtask.state() == expected
-                open_ids.clear()
-            case _ if open_ids:
-                complete = chance.choice(open_ids)
-                subtask.backend.notify_checkpoint_complete(complete)
-                open_ids = [number for number in open_ids if number > complete]
+        if go_on(chance, subtask, open_ids):
+            handle, expected = checkpoints.taken[checkpoint_id]
+            subtask = restored(key_type, [handle], ALL, most_runs)
+            assert subtask.state() == expected
+            open_ids.clear()
     handle, expected = chance.choice(list(checkpoints.taken.values()))
     assert restored(key_type, [handle], ALL).state() == expected
     event(f"{reused} checkpoints build on others")

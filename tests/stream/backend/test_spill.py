@@ -28,6 +28,7 @@ from tests.stream.backend.changes import (
     Changes,
     Checkpoints,
     Subtask,
+    go_on,
     restored,
     some_keys,
     with_cold_keys,
@@ -90,21 +91,12 @@ def test_state_on_disk_is_that_in_memory(
         open_ids.append(checkpoint_id)
         if chance.random() < 0.3:
             changes.make(subtask)
-        match chance.randint(0, 5):
-            case 0:
-                subtask.backend.notify_checkpoint_aborted(open_ids.pop(chance.randrange(len(open_ids))))
-            case 1:
-                pass
-            case 2:
-                handle, expected = checkpoints.taken[checkpoint_id]
-                memory, at_ms = chance.choice([None, 0, most_bytes]), checkpoints.at_ms[checkpoint_id]
-                subtask = restored(key_type, [handle], ALL, most_runs, memory, at_ms, fading)
-                assert subtask.state() == expected
-                open_ids.clear()
-            case _:
-                complete = chance.choice(open_ids)
-                subtask.backend.notify_checkpoint_complete(complete)
-                open_ids = [number for number in open_ids if number > complete]
+        if go_on(chance, subtask, open_ids):
+            handle, expected = checkpoints.taken[checkpoint_id]
+            memory, at_ms = chance.choice([None, 0, most_bytes]), checkpoints.at_ms[checkpoint_id]
+            subtask = restored(key_type, [handle], ALL, most_runs, memory, at_ms, fading)
+            assert subtask.state() == expected
+            open_ids.clear()
     chosen = chance.choice(list(checkpoints.taken))
     handle, expected = checkpoints.taken[chosen]
     assert restored(key_type, [handle], ALL, at_ms=checkpoints.at_ms[chosen], fading=fading).state() == expected

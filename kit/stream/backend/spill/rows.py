@@ -29,6 +29,21 @@ FIXED = (
 """The columns before those of the state."""
 
 
+def made_rows(
+    schema: pa.Schema,
+    at: Places,
+    added: npt.NDArray[np.int32],
+    changed: npt.NDArray[np.int32],
+    is_entry: npt.NDArray[np.bool_],
+    keys: Sequence[pa.Array],
+    values: Sequence[pa.Array],
+) -> pa.Table:
+    """Return rows from their columns; `values` are those behind the keys, and have the entries only."""
+    numbers = pa.array(np.cumsum(is_entry) - 1, mask=~is_entry)
+    fixed = [pa.array(column) for column in (at, added, changed, is_entry)]
+    return pa.Table.from_arrays([*fixed, *keys, *(column.take(numbers) for column in values)], schema=schema)
+
+
 def key_columns(rows: pa.Table | pa.RecordBatch) -> list[pa.Array]:
     """Return the columns of keys and namespaces, each as one array."""
     names = [name for name in ("key", "namespace") if name in rows.schema.names]

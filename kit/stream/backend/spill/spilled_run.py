@@ -83,13 +83,13 @@ class SpilledRun:
                 found.append(rows.take(at))
         return np.concatenate(numbers), found
 
-    def between(self, low: int, behind: int, after: int = _NO_INTERVAL) -> pa.Table:
-        """Return the rows with places from `low` to below `behind`, without blocks where nothing changed after an
-        interval.
+    def between(self, low: int, behind: int, after: int | None = None) -> pa.Table:
+        """Return the rows with places from `low` to below `behind`; if `after` is an interval, without blocks where
+        nothing changed after it.
         """
         begin = max(0, int(np.searchsorted(self.fences, np.uint64(low), side="right")) - 1)
         end = int(np.searchsorted(self.fences, np.uint64(behind - 1), side="right"))
-        wanted = begin + np.flatnonzero(self._changed[begin:end] > after)
+        wanted = begin + np.flatnonzero(self._changed[begin:end] > (_NO_INTERVAL if after is None else after))
         rows = self._blocks.decode(self._read(wanted))
         at = rows.places()
         first, last = np.searchsorted(at, np.uint64(low)), np.searchsorted(at, np.uint64(behind - 1), side="right")

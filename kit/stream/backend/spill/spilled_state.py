@@ -17,7 +17,7 @@ from kit.stream.backend.keys.key_codec import codec_for
 from kit.stream.backend.keys.slot_index import FrozenIndex
 from kit.stream.backend.spill.merging import ranges
 from kit.stream.backend.spill.places import Places, first_place, group_of, places_of
-from kit.stream.backend.spill.rows import are_entries, intervals, key_columns, newest, places, taken
+from kit.stream.backend.spill.rows import are_entries, intervals, key_columns, made_rows, newest, places, taken
 from kit.stream.backend.spill.spilled_run import SpilledRun
 from kit.stream.backend.types.value_columns import FrozenColumn
 
@@ -73,8 +73,7 @@ class SpilledState:
         bounds = [first, *(place for group in sorted(inner) if (place := first_place(group)) > first), behind]
         ends = np.append(0, np.searchsorted(at, np.array([each - 1 for each in bounds[1:]], np.uint64), side="right"))
         for low, high, begin, end in zip(bounds, bounds[1:], ends, ends[1:]):
-            after = {} if self.after is None else {"after": self.after}
-            on_disk = [run.between(low, high, **after) for run in self.runs]
+            on_disk = [run.between(low, high, self.after) for run in self.runs]
             found = newest([self._rows(at[begin:end], slots[begin:end]), *on_disk])
             wanted = are_entries(found)
             if self.after is not None:
@@ -106,12 +105,9 @@ class SpilledState:
 
     def _rows(self, at: Places, slots: npt.NDArray[np.int64]) -> pa.Table:
         is_entry = self.is_entry[slots]
-        entries, numbers = slots[is_entry], pa.array(np.cumsum(is_entry) - 1, mask=~is_entry)
         changed = self.changed[slots]
-        columns = [pa.array(column) for column in (at, changed, changed, is_entry)]
-        columns += self._keys(slots)
-        columns += (column.get(entries).take(numbers) for column in self.values)
-        return pa.Table.from_arrays(columns, schema=self.schema)
+        values = [column.get(slots[is_entry]) for column in self.values]
+        return made_rows(self.schema, at, changed, changed, is_entry, self._keys(slots), values)
 
 
 def _order(rows: pa.Table) -> npt.NDArray[np.int64]:

@@ -33,7 +33,7 @@ from kit.stream.backend.keys.key_run import KeyRun
 from kit.stream.backend.keys.slot_index import ABSENT, FrozenIndex, SlotIndex, lowest
 from kit.stream.backend.spill.places import places_of
 from kit.stream.backend.spill.resident_rows import BYTES_PER_ROW, ResidentRows
-from kit.stream.backend.spill.rows import FIXED, intervals, key_columns, newest
+from kit.stream.backend.spill.rows import FIXED, intervals, key_columns, made_rows, newest
 from kit.stream.backend.spill.spilled_run import starts_of
 from kit.stream.backend.spill.spilled_state import SpilledState
 from kit.stream.backend.states.descriptors import StateDescriptor, StateKind, aspects_of_values
@@ -517,17 +517,18 @@ class StateTable:
 
         def in_order() -> Iterator[pa.Table]:
             for piece in pieces:
-                at = places_of(key_columns(piece), self.context.max_parallelism)
-                added = pa.array(np.full(len(at), interval, np.int32))
-                columns = [pa.array(at), added, added, pa.array(np.ones(len(at), np.bool_)), *piece.columns]
-                found = newest([pa.Table.from_arrays(columns, schema=cold.schema)])
+                keys = key_columns(piece)
+                at = places_of(keys, self.context.max_parallelism)
+                added, are_entries = np.full(len(at), interval, np.int32), np.ones(len(at), np.bool_)
+                values = piece.columns[len(keys) :]
+                found = newest([made_rows(cold.schema, at, added, added, are_entries, keys, values)])
                 cold.count(intervals(found, "changed"), 1)
                 yield found
 
         cold.write(in_order(), rows)
 
     def _rows_in_order(self, slots: Slots) -> Iterator[pa.Table]:
-        """Yield the rows of slots in the order of their places, and notes that there is no entry for unset slots."""
+        """Yield the rows of slots in the order of their places; an unset slot notes that its key has none."""
         assert self.resident is not None
         pieces = range(0, len(slots), _ROWS_AT_ONCE)
         at = np.concatenate(
@@ -542,11 +543,8 @@ class StateTable:
             some = order[begin:end]
             added, changed = self.resident.intervals_of(slots[some])
             is_entry = self.is_entry(slots[some])
-            entries = slots[some][is_entry]
-            numbers = pa.array(np.cumsum(is_entry) - 1, mask=~is_entry)
-            values = (column.take(numbers) for column in self.values_at(entries))
-            columns = [at[some], added, changed, is_entry, *self.key_columns(slots[some]), *values]
-            yield pa.Table.from_arrays([pa.array(column) for column in columns], schema=self.resident.cold.schema)
+            keys, values = self.key_columns(slots[some]), self.values_at(slots[some][is_entry])
+            yield made_rows(self.resident.cold.schema, at[some], added, changed, is_entry, keys, values)
 
     def _fetch(self, added: Slots) -> None:
         """Bring the entries of new slots into memory, as far as there are any on disk."""
@@ -569,7 +567,7 @@ class StateTable:
         self.column.clear(slots)
 
     def _value_bytes(self, sample: Slots) -> float:
-        """Return about how many bytes the values of an entry take, of which some are in these slots."""
+        """Return about how many bytes the values of an entry take, judged by those in some slots."""
         return self.index.growth * self.column.bytes_per_row(sample)
 
     # ---- columns ------------------------------------------------------------------------------------------------

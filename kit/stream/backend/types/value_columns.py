@@ -79,7 +79,7 @@ class ValueColumn(Entries, Protocol):
         """Return the entries of slots below `size`, safe from later changes."""
 
     def bytes_per_row(self, sample: Slots) -> float:
-        """Return about how many bytes an entry takes, of which some are in these slots."""
+        """Return about how many bytes an entry takes, judged by those in some slots."""
 
 
 def column_for(arrow_type: pa.DataType) -> ValueColumn:

@@ -179,7 +179,7 @@ class KeyedBroadcastOperator(_WithBroadcastState, KeyedFunctionOperator):
         """Call a function for every key that has an entry in a state."""
         backend = self.context.keyed_state
         table, state = backend.table(descriptor), self.state(descriptor)
-        for keys in backend.keys(table):
+        for keys, *_ in backend.keys(table):
             for key in keys.to_pylist():
                 backend.set_current_key(key)
                 if never_runs(function(key, state)):

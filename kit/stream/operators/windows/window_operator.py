@@ -105,8 +105,7 @@ class WindowOperatorBase(Operator):
         """Set timers that clear restored windows by the present lateness; most of them exist already."""
         if not self._spec.allowed_lateness_ms:
             return
-        for rows in self.context.keyed_state.rows(self._table):
-            keys, windows = one_array(rows["key"]), one_array(rows["namespace"])
+        for keys, windows in self.context.keyed_state.keys(self._table):
             _, ends = self._bounds_in_ms(keys, windows.to_numpy())
             self._timers.event_time.register(keys, self._clears_at(ends - 1), windows)
 
