@@ -28,9 +28,17 @@ SEVERAL: tuple[tuple[str, str, str, str, str, Finder], ...] = (
     (
         "forgotten-with-the-newest-run",
         "what was removed is forgotten up to the newest run of a complete checkpoint, though merging goes back further",
-        "kit.stream.backend.heap:HeapKeyedStateBackend.notify_checkpoint_complete",
+        "kit.stream.backend.runs.incremental_snapshots:IncrementalSnapshots.first_interval",
         "runs[0].last_interval",
         "runs[-1].last_interval",
+        RUNS,
+    ),
+    (
+        "removals-forgotten-while-under-way",
+        "what was removed is forgotten though a checkpoint that was taken before, and may complete yet, needs it",
+        "kit.stream.backend.runs.incremental_snapshots:IncrementalSnapshots.first_interval",
+        "[self._complete, *self._under_way.values()]",
+        "[self._complete]",
         RUNS,
     ),
     (

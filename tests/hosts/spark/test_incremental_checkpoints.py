@@ -15,12 +15,12 @@ from kit.core.state.handles import IncrementalRemoteKeyedStateHandle
 from kit.hosts.spark import SparkJob
 from tests.hosts.spark.jobs import ThreadGang
 
-COLD, HOT = 400, 3
-ROWS = [{"k": n if n < COLD else n % HOT, "v": n} for n in range(1_000)]
+COLD, HOT = 400, 12
+ROWS = [{"k": n if n < COLD else n % HOT, "v": n} for n in range(2_000)]
 
 
 def counters(directory: Path, *, parallelism: int = 2, rows_per_second: float | None = 800, **config: Any) -> Any:
-    """Return a job whose first rows have a key each, and whose later ones have one of three."""
+    """Return a job whose first rows have a key each, and whose later ones have one of a few."""
     settings = CheckpointConfig(
         interval_ms=50,
         directory=str(directory),
@@ -68,9 +68,16 @@ def expected() -> dict[int, tuple[int, int]]:
 
 
 def run_until_hot(env: StreamEnvironment, directory: Path, **start: Any) -> SparkJob:
-    """Return a running job with two checkpoints after all cold keys, of which the later builds on the earlier."""
+    """Return a running job with two checkpoints after all cold keys, of which the later builds on the earlier.
+
+    A full checkpoint has all cold keys in one run. The hot rows never add up to as many, so the run is not merged.
+    """
     job = SparkJob(env, launch=ThreadGang, **start)
     job.start().wait_until_running(timeout_s=60)
+    if "restore_path" not in start:
+        while job.output("out")["k"].nunique() < COLD:
+            job.trigger_checkpoint()
+        job.trigger_checkpoint(full=True)
     while not checkpoints(directory) or max(map(len, runs_of(checkpoints(directory)[-1])), default=0) < 2:
         job.trigger_checkpoint()
     return job
@@ -86,7 +93,7 @@ def test_a_job_goes_on_from_the_runs_of_another(tmp_path: Path, claim_mode: str,
     before = {path for path in first.rglob("*") if path.is_file()}
     held = open_checkpoint(start).state("counters", "totals").to_pandas()
     assert held["key"].is_unique
-    env = counters(second, parallelism=parallelism, rows_per_second=300)
+    env = counters(second, parallelism=parallelism)
     with run_until_hot(env, second, restore_path=str(start), claim_mode=claim_mode) as job:
         own = {name for runs in runs_of(checkpoints(second)[-1]) for name in runs}
         job.wait(timeout_s=60)
@@ -113,8 +120,7 @@ def test_a_lost_slot_goes_on_from_runs_and_nothing_is_left(tmp_path: Path) -> No
 
 
 def test_a_slot_that_stays_reads_the_runs_of_its_own_disk(tmp_path: Path) -> None:
-    # It has rows left when the slot dies, also on a slow machine: else the sink has no state.
-    with run_until_hot(counters(tmp_path, local_recovery=True, rows_per_second=300), tmp_path) as job:
+    with run_until_hot(counters(tmp_path, local_recovery=True), tmp_path) as job:
         ThreadGang.current.kill(1)
         job.wait_until_running(restarts=1, timeout_s=60)
         job.wait(timeout_s=60)
