@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from tests.mutants.finders import ByExplore, BySwarm, ByTest, Finder
 from tests.mutants.planting import Mutant
 from tests.mutants.several import SEVERAL
+from tests.mutants.spilled import SPILLED
 from tests.mutants.surroundings import SURROUNDINGS
 
 SWARM = BySwarm()
@@ -1370,6 +1371,7 @@ AREAS: dict[str, tuple[Row, ...]] = {
     "Spark host": SPARK,
     "reading": READING,
     "several": SEVERAL,
+    "state on disk": SPILLED,
     "surroundings": SURROUNDINGS,
 }
 

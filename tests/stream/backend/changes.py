@@ -96,6 +96,8 @@ class Subtask:
         """All state as a full snapshot has it, which must be the same on both sides: bytes, or rows if it leaves some
         out. (On disk, a state of which everything has expired is written without rows.)
         """
+        for table in self.backend.tables.values():
+            assert self.backend.all_rows(table).num_rows == len(table)
         found, plain = written(self.backend), written(self.plain)
         if self.fading is not None or not self.in_bytes:
             found, plain = rows_of(found, self.groups), rows_of(plain, self.groups)

@@ -13,7 +13,7 @@ from kit.core.state.handles import KeyGroupRange
 from kit.stream.backend.picking import rows_at
 from kit.stream.backend.spill.merging import Merge, to_merge
 from kit.stream.backend.spill.places import Rows, first_place, places_of
-from kit.stream.backend.spill.rows import are_entries, taken
+from kit.stream.backend.spill.rows import Unexpired, are_entries, key_columns, places, taken
 from kit.stream.backend.spill.spill_space import SpillSpace
 from kit.stream.backend.spill.spilled_run import RunWriter, SpilledRun
 
@@ -98,30 +98,45 @@ class ColdRows:
         entries = are_entries(rows)
         return np.concatenate(numbers)[entries], taken(rows, np.flatnonzero(entries))
 
-    def write(self, chunks: Iterable[pa.Table], most_rows: int) -> None:
-        """Add a run of rows, whose places ascend, and let the merge that is due proceed."""
+    def write(self, chunks: Iterable[pa.Table], most_rows: int, unexpired: Unexpired | None = None) -> list[pa.Table]:
+        """Add a run of rows, whose places ascend, and let the merge that is due proceed.
+
+        A merge that begins now will leave out what `unexpired` leaves out. Return such entries, as far as the merge has
+        left them out and no newer run has a row of their keys. They still count.
+        """
         writer = RunWriter(self._space, self.schema, most_rows, *self.span)
         for chunk in chunks:
             writer.add(chunk)
         run = writer.finish()
         self.bytes_spilled += run.size
         self.runs = (run, *self.runs)
-        self._proceed(run.size * _MERGED_FOR_WRITTEN)
+        return self._proceed(run.size * _MERGED_FOR_WRITTEN, unexpired)
 
-    def _proceed(self, most_bytes: int) -> None:
+    def _proceed(self, most_bytes: int, unexpired: Unexpired | None) -> list[pa.Table]:
         if self._merge is None:
             chosen = to_merge([run.rows for run in self.runs])
             if chosen is None:
-                return
-            inputs = self.runs[chosen]
-            has_oldest = inputs[-1] is self.runs[-1]
-            self._merge = Merge(inputs, self._space, self.schema, self.span, has_oldest=has_oldest)
+                return []
+            older = len(self.runs[chosen.stop :])
+            self._merge = Merge(self.runs[chosen], self._space, self.schema, self.span, older, unexpired)
         merge = self._merge
         output = merge.proceed(most_bytes)
+        behind = len(self.runs) - merge.older
+        newer, older_runs = self.runs[: behind - len(merge.inputs)], self.runs[behind:]
         if output is None:
-            return
-        at = self.runs.index(merge.inputs[0])
-        self.runs = (*self.runs[:at], *((output,) if output.rows else ()), *self.runs[at + len(merge.inputs) :])
-        self.bytes_merged += output.size
-        self.merges += 1
-        self._merge = None
+            merged: tuple[SpilledRun, ...] = merge.inputs_now()
+        else:
+            merged = (output,) if output.rows else ()
+            self.bytes_merged += output.size
+            self.merges += 1
+            self._merge = None
+        self.runs = (*newer, *merged, *older_runs)
+        return [_not_in(newer, rows) for rows in merge.take_expired()]
+
+
+def _not_in(runs: Sequence[SpilledRun], rows: pa.Table) -> pa.Table:
+    """Return those of some rows, in the order of their places, of whose keys the runs have none."""
+    for run in runs:
+        which, _ = run.find(places(rows), key_columns(rows))
+        rows = taken(rows, np.delete(np.arange(rows.num_rows), which))
+    return rows

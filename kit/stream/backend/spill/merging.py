@@ -3,6 +3,9 @@
 A merge has no thread. Whenever rows are written, the one that is due proceeds by a multiple of their bytes. So it keeps
 up, and no batch waits for all of it. It goes through ranges of places, so its memory does not depend on the size
 of the runs.
+
+A merge of a state with TTL leaves out what had expired when it began. Until it ends, the ranges that it is through with
+are read without these entries (`SpilledRun.cleaned`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from kit.stream.backend.spill.places import Places
-from kit.stream.backend.spill.rows import are_entries, newest
+from kit.stream.backend.spill.rows import Unexpired, are_entries, newest, with_notes
 from kit.stream.backend.spill.spill_space import SpillSpace
 from kit.stream.backend.spill.spilled_run import RunWriter, SpilledRun
 
@@ -51,7 +54,9 @@ def ranges(runs: Sequence[SpilledRun], first: int, behind: int) -> list[int]:
 
 
 class Merge:
-    """A merge of neighbouring runs into one, the newest first. With `has_oldest`, nothing older exists."""
+    """A merge of neighbouring runs into one, the newest first. There are `older` runs; `unexpired` leaves out what has
+    expired.
+    """
 
     def __init__(
         self,
@@ -59,11 +64,14 @@ class Merge:
         space: SpillSpace,
         schema: pa.Schema,
         span: tuple[int, int],
-        *,
-        has_oldest: bool,
+        older: int,
+        unexpired: Unexpired | None = None,
     ) -> None:
         self.inputs = tuple(inputs)
-        self._has_oldest = has_oldest
+        self.older = older
+        self._unexpired = unexpired
+        self._expired: list[pa.Table] = []
+        self._expired_bytes = 0
         self._bounds = ranges(inputs, *span)
         self._done = 0
         self._writer = RunWriter(space, schema, sum(run.rows for run in inputs), *span)
@@ -72,15 +80,37 @@ class Merge:
         return f"Merge({len(self.inputs)} runs, {self._done} of {len(self._bounds) - 1} ranges)"
 
     def proceed(self, most_bytes: int) -> SpilledRun | None:
-        """Merge ranges until about this many bytes were written. Return the run once it is finished."""
-        until = self._writer.size + most_bytes
+        """Merge ranges until about this many bytes were written or left out. Return the run once it is finished."""
+        until = self._writer.size + self._expired_bytes + most_bytes
         while self._done < len(self._bounds) - 1:
-            if self._writer.size >= until:
+            if self._writer.size + self._expired_bytes >= until:
                 return None
             low, behind = self._bounds[self._done : self._done + 2]
             rows = newest([run.between(low, behind) for run in self.inputs])
-            if self._has_oldest:
+            if self._unexpired is not None:
+                rows = self._cleaned(rows, self._unexpired)
+            if not self.older:
                 rows = rows.filter(pa.array(are_entries(rows)))
             self._writer.add(rows)
             self._done += 1
         return self._writer.finish()
+
+    def _cleaned(self, rows: pa.Table, unexpired: Unexpired) -> pa.Table:
+        cleaned = with_notes(rows, unexpired)
+        expired = are_entries(rows) & ~are_entries(cleaned)
+        if expired.any():
+            gone = rows.filter(pa.array(expired))
+            self._expired.append(gone)
+            self._expired_bytes += gone.nbytes
+        return cleaned
+
+    def take_expired(self) -> list[pa.Table]:
+        """Return the entries that were left out since the last call, in the order of their places."""
+        expired, self._expired = self._expired, []
+        return expired
+
+    def inputs_now(self) -> tuple[SpilledRun, ...]:
+        """Return the inputs as they are to be read until the merge ends: without what it has left out so far."""
+        if self._unexpired is None:
+            return self.inputs
+        return tuple(run.cleaned(self._unexpired, self._bounds[self._done]) for run in self.inputs)

@@ -11,7 +11,7 @@ A row is an entry of the state, or the note that a key has none any more. Its co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,10 @@ FIXED = (
     pa.field("is_entry", pa.bool_(), nullable=False),
 )
 """The columns before those of the state."""
+
+Unexpired = Callable[[pa.Table], pa.Table]
+"""Leaves out of entries those that have expired, and what has expired of lists and maps."""
+_NUMBER = "number"
 
 
 def made_rows(
@@ -68,6 +72,18 @@ def are_entries(rows: pa.Table) -> npt.NDArray[np.bool_]:
 def taken(rows: pa.Table, numbers: Rows) -> pa.Table:
     """Return the rows with these numbers, in their order."""
     return rows.take(numbers_column(numbers))
+
+
+def with_notes(rows: pa.Table, unexpired: Unexpired) -> pa.Table:
+    """Return the rows, where expired entries are notes that their keys have none."""
+    entries = np.flatnonzero(are_entries(rows))
+    left = unexpired(taken(rows, entries).append_column(_NUMBER, pa.array(entries)))
+    is_entry = np.zeros(rows.num_rows, np.bool_)
+    is_entry[one(left.column(_NUMBER)).to_numpy()] = True
+    keys = key_columns(rows)
+    values = [one(left.column(name)) for name in rows.schema.names[len(FIXED) + len(keys) :]]
+    added, changed = intervals(rows, "added"), intervals(rows, "changed")
+    return made_rows(rows.schema, places(rows), added, changed, is_entry, keys, values)
 
 
 def newest(parts: Sequence[pa.Table]) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,7 +17,16 @@ from kit.stream.backend.keys.key_codec import codec_for
 from kit.stream.backend.keys.slot_index import FrozenIndex
 from kit.stream.backend.spill.merging import ranges
 from kit.stream.backend.spill.places import Places, first_place, group_of, places_of
-from kit.stream.backend.spill.rows import are_entries, intervals, key_columns, made_rows, newest, places, taken
+from kit.stream.backend.spill.rows import (
+    Unexpired,
+    are_entries,
+    intervals,
+    key_columns,
+    made_rows,
+    newest,
+    places,
+    taken,
+)
 from kit.stream.backend.spill.spilled_run import SpilledRun
 from kit.stream.backend.types.value_columns import FrozenColumn
 
@@ -42,7 +51,7 @@ class SpilledState:
     schema: pa.Schema
     rows: int
     after: int | None
-    unexpired: Callable[[pa.Table], pa.Table] | None
+    unexpired: Unexpired | None
 
     @property
     def is_large(self) -> bool:

@@ -37,10 +37,11 @@ class StateTtlConfig(metaclass=SignedType):
     `update_type="on_read_and_write"` after the last read or write. The read that finds it expired removes it, and
     returns nothing; with `state_visibility="return_expired_if_not_cleaned_up"` this read still returns it.
 
-    Entries that nobody reads are removed in two other ways. Each access to the state checks `cleanup_size` other
-    entries in turn (`cleanupIncrementally`; 0 turns this off, as `disableCleanupInBackground` does). With
-    `cleanup_for_every_record` each record of the operator does so too. And `cleanup_full_snapshot` leaves expired
-    entries out of snapshots, but not out of memory.
+    Entries that nobody reads are removed in three other ways. Each access to the state checks `cleanup_size` other
+    entries in memory in turn (`cleanupIncrementally`). With `cleanup_for_every_record` each record of the operator does
+    so too. With state on disk, merges of runs leave expired entries out, as the compaction filter of RocksDB does.
+    `cleanup_size=0` turns both off, as `disableCleanupInBackground` does. And `cleanup_full_snapshot` leaves expired
+    entries out of snapshots, but not out of the state.
 
     Raises SettingError for a value that is not allowed.
     """

@@ -14,7 +14,7 @@ them. Follows `StateTable`; as in Flink, a namespace (a window, for instance) is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -33,7 +33,7 @@ from kit.stream.backend.keys.key_run import KeyRun
 from kit.stream.backend.keys.slot_index import ABSENT, FrozenIndex, SlotIndex, lowest
 from kit.stream.backend.spill.places import places_of
 from kit.stream.backend.spill.resident_rows import BYTES_PER_ROW, ResidentRows
-from kit.stream.backend.spill.rows import FIXED, intervals, key_columns, made_rows, newest
+from kit.stream.backend.spill.rows import FIXED, Unexpired, intervals, key_columns, made_rows, newest
 from kit.stream.backend.spill.spilled_run import starts_of
 from kit.stream.backend.spill.spilled_state import SpilledState
 from kit.stream.backend.states.descriptors import StateDescriptor, StateKind, aspects_of_values
@@ -487,8 +487,12 @@ class StateTable:
         """Return the columns of entries behind their keys, at this moment."""
         return (self.column.freeze(self.index.size),)
 
-    def unexpired(self) -> Callable[[pa.Table], pa.Table] | None:
+    def unexpired(self) -> Unexpired | None:
         """Return what leaves expired rows out of a full snapshot, None if nothing is to be left out."""
+        return None
+
+    def unexpired_in_merges(self) -> Unexpired | None:
+        """Return what leaves expired rows out of merges that begin now, None if nothing is to be left out."""
         return None
 
     def evict(self, rows: int) -> None:
@@ -502,10 +506,23 @@ class StateTable:
         written = np.concatenate(
             (entries[self.resident.is_written[entries]], slots[unset & self.resident.is_behind[slots]])
         )
+        expired: list[pa.Table] = []
         if len(written):
-            cold.write(self._rows_in_order(written), len(written))
+            expired = cold.write(self._rows_in_order(written), len(written), self.unexpired_in_merges())
         cold.count(self.resident.intervals_of(entries)[1], 1)
         self._free(slots)
+        for cleaned in expired:
+            self._cleaned_on_disk(cleaned, self.resident)
+
+    def _cleaned_on_disk(self, rows: pa.Table, resident: ResidentRows) -> None:
+        """Forget entries that a merge left out. If one is in memory, it has to be written again.
+
+        The next incremental snapshot does not say that they were removed: in its earlier runs they have expired too.
+        """
+        codecs = (self.context.codec, self.namespace_codec)
+        slots = self.index.find([codec.encode(keys, False) for codec, keys in zip(codecs, key_columns(rows)) if codec])
+        resident.is_written[slots[slots >= 0]] = True
+        resident.cold.count(intervals(rows, "changed")[slots < 0], -1)
 
     def load_on_disk(self, pieces: Iterable[pa.Table], rows: int) -> None:
         """Set all entries of an empty table without bringing them into memory; a key that occurs twice counts once.

@@ -8,7 +8,6 @@ Follows `AbstractTtlDecorator` and `TtlIncrementalCleanup`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, cast
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 from kit.core.state.errors import StateDescriptorError
 from kit.stream.backend.keys.key_codec import Column
 from kit.stream.backend.keys.slot_index import FrozenIndex
+from kit.stream.backend.spill.rows import Unexpired
 from kit.stream.backend.states.descriptors import StateDescriptor
 from kit.stream.backend.states.last_access import COLUMN, access_type
 from kit.stream.backend.states.state_ttl_config import StateTtlConfig
@@ -148,10 +148,18 @@ class TtlTable(StateTable):
         """Return the values and their last accesses at this moment, expired ones too."""
         return self.freeze_columns(self.index.size, without_expired=False)
 
-    def unexpired(self) -> Callable[[pa.Table], pa.Table] | None:
-        """Return what leaves out rows that have expired by now, if the TTL says so."""
-        if self.ttl is None or not self.ttl.cleanup_full_snapshot:
-            return None
+    def unexpired(self) -> Unexpired | None:
+        """Return what leaves out rows that have expired by now, if full snapshots are to."""
+        return self._unexpired() if self.ttl is not None and self.ttl.cleanup_full_snapshot else None
+
+    def unexpired_in_merges(self) -> Unexpired | None:
+        """Return what leaves out rows that have expired by now, if entries that nobody reads are to be removed.
+
+        Flink: the compaction filter of RocksDB, which `disableCleanupInBackground` turns off.
+        """
+        return self._unexpired() if self._cleanup_size else None
+
+    def _unexpired(self) -> Unexpired:
         return partial(self.without_expired, limit_ms=self.limit_ms())
 
     def values_at(self, slots: Slots) -> tuple[pa.Array, ...]:
