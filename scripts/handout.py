@@ -28,7 +28,7 @@ BESIDE = (
     "tests/data/flink_restores/*",
     *(
         f"tests/mutants/{name}.py"
-        for name in ("__init__", "finders", "fragments", "planting", "several", "surroundings", "table")
+        for name in ("__init__", "finders", "fragments", "planting", "several", "spilled", "surroundings", "table")
     ),
 )
 """What the notebooks read or import from the repository."""
