@@ -39,6 +39,7 @@ from kit.files.state_types import check_state_types
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.files.stores.errors import LeadershipLostError
 from kit.files.stores.stores import CheckpointStore
+from kit.filesystems.file_system import shown
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source_spec import SourceSpec
 
@@ -269,9 +270,13 @@ class JobFiles:
                 self._storage.dispose_on_failure(location)
 
     def _remove_orphaned_shared_files(self, kept: Collection[str]) -> None:
-        """Remove only files that this run has written: those of other runs may belong to a user's snapshot."""
+        """Remove only files that this run has written: those of other runs may belong to a user's snapshot.
+
+        A process that was killed may not have finished one.
+        """
         directory, ids = self._storage.shared_directory, self._store.ids()
-        names = [name for name in self._storage.names(directory) if name not in kept and checkpoint_of(name) in ids]
+        names = self._storage.names(directory)
+        names = [name for name in names if name not in kept and checkpoint_of(shown(name)) in ids]
         self._storage.discard(f"{directory}/{name}" for name in names)
 
     def _remove_orphaned_output(self, orphans: Collection[int]) -> None:

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyarrow.fs import FileInfo
 
+_UNFINISHED = ".part"
 _FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or have the quota raised"}
 """The advice for a full file system, by the number of the error."""
 _TRIES = 10
@@ -194,7 +195,12 @@ def is_directory(info: FileInfo) -> bool:
 
 def hidden(path: str) -> str:
     """Return the name under which a file is written before it is complete."""
-    return f"{dirname(path)}/.{posixpath.basename(path)}.part"
+    return f"{dirname(path)}/.{posixpath.basename(path)}{_UNFINISHED}"
+
+
+def shown(name: str) -> str:
+    """Return the name that a file in this directory has once it is complete: the inverse of `hidden`."""
+    return name[1 : -len(_UNFINISHED)] if name.startswith(".") and name.endswith(_UNFINISHED) else name
 
 
 def reason(error: Exception, otherwise: str = "") -> str:

@@ -12,6 +12,7 @@ from kit.files.master_hooks import MasterHooks
 from kit.files.memory_output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import MemoryStore
+from kit.filesystems.file_system import hidden
 from kit.filesystems.memory import MemoryFiles
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.job.leftovers import Leftovers, remove_orphans
@@ -49,10 +50,11 @@ def test_shared_files_of_this_run_that_nothing_refers_to_are_deleted_and_no_othe
     host = JobFiles(graph().job_graph, storage, MasterHooks(()), store, MemoryOutput())
     directory = f"/c/{JOB}/shared"
     names = [shared(checkpoint_id) for checkpoint_id in (4, 5, 6, 7, 8)]
-    files.contents |= {f"{directory}/{name}": b"x" for name in (*names, "strange")}
+    unfinished = [hidden(f"{directory}/{shared(each)}").rpartition("/")[2] for each in (4, 6, 7)]
+    files.contents |= {f"{directory}/{name}": b"x" for name in (*names, *unfinished, "strange", ".strange.part")}
     assert host.carry_out(RemoveOrphans(keep=(7,), shared=(shared(5), shared(6)))) == OrphansRemoved()
     left = {path.rpartition("/")[2] for path in files.paths(directory)}
-    assert left == {shared(4), shared(5), shared(6), shared(8), "strange"}
+    assert left == {shared(4), shared(5), shared(6), shared(8), unfinished[0], "strange", ".strange.part"}
 
 
 def test_every_aborted_checkpoint_of_an_epoch_is_swept_once_and_no_other() -> None:
