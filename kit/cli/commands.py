@@ -8,7 +8,7 @@ rows (`check`), or if a part was not read (`verify`). Errors go to standard erro
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated, Any, Optional
@@ -202,6 +202,10 @@ def state(
         typer.Option(help="Only this key: 42, UA, 2026-01-31; a key of several fields as JSON, '[\"UA\", 7]'."),
     ] = None,
     key_group: Annotated[Optional[list[int]], typer.Option(help="Read this key group only (repeatable).")] = None,  # noqa: UP045
+    where: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="Only rows that meet this: 'value.total >= 100', 'map_key != null' (repeatable)."),
+    ] = None,
     limit: Limit = 20,
     as_lines: Json = False,
     parquet: Parquet = None,
@@ -215,16 +219,24 @@ def state(
     with errors():
         checkpoint = open_checkpoint(path, follow=follow)
         wanted = None if key is None else checkpoint.key_from_text(operator, name, key)
-        groups = key_group or None
+        groups, conditions = key_group or None, where or ()
         if as_lines and parquet is None:
-            for table in _tables(checkpoint, operator, name, wanted, groups):
+            for table in _tables(checkpoint, operator, name, wanted, groups, conditions):
                 as_json(table)
         elif parquet is not None or limit == 0:
-            found = checkpoint.state(operator, name, key=wanted, key_groups=groups)
+            found = checkpoint.state(operator, name, key=wanted, key_groups=groups, where=conditions)
             if not for_programs(found, parquet, as_lines=False):
                 as_table(found, f"{operator}, {name}: {found.num_rows:,} rows")
         else:
-            page = checkpoint.page(operator, name, key=wanted, key_groups=groups, rows=limit + 1, most_read=sys.maxsize)
+            page = checkpoint.page(
+                operator,
+                name,
+                key=wanted,
+                key_groups=groups,
+                where=conditions,
+                rows=limit + 1,
+                most_read=sys.maxsize,
+            )
             is_all = page.rows.num_rows <= limit
             title = f"{page.rows.num_rows:,} rows" if is_all else f"the first {limit:,} rows"
             as_table(page.rows.slice(0, limit), f"{operator}, {name}: {title}")
@@ -232,16 +244,18 @@ def state(
                 typer.echo("... and more; --limit 0 prints all")
 
 
-def _tables(checkpoint: Checkpoint, operator: str, name: str, key: Any, groups: list[int] | None) -> Iterator[Any]:
+def _tables(
+    checkpoint: Checkpoint, operator: str, name: str, key: Any, groups: list[int] | None, where: Sequence[str]
+) -> Iterator[Any]:
     """Yield the rows of a state: of keyed state key group by key group, so that memory is that of one."""
     if key is None:
         try:
-            yield from checkpoint.stream(operator, name, key_groups=groups)
+            yield from checkpoint.stream(operator, name, key_groups=groups, where=where)
         except KeyError:  # operator state, or none: nothing was yielded
             pass
         else:
             return
-    yield checkpoint.state(operator, name, key=key, key_groups=groups)
+    yield checkpoint.state(operator, name, key=key, key_groups=groups, where=where)
 
 
 @app.command(

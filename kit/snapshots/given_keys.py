@@ -25,13 +25,20 @@ def key_from_text(text: str, type_: KeyType) -> Any:
 
     A key of several fields is a JSON list of their values, or an object with their names. Raises CheckpointError.
     """
-    arrow = _arrow(type_)
-    if pa.types.is_string(arrow) or pa.types.is_large_string(arrow):
-        return text
     try:
-        return _from_json(json.loads(text) if _is_json(arrow) else text, arrow)
+        return value_from_text(text, _arrow(type_))
     except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
         raise _not_of(text, type_, str(error)) from None
+
+
+def value_from_text(text: str, arrow: pa.DataType) -> Any:
+    """Return the value of an Arrow type that a text means, as `key_from_text` does.
+
+    Raises ValueError, TypeError, KeyError or pyarrow.ArrowException if it means none.
+    """
+    if pa.types.is_string(arrow) or pa.types.is_large_string(arrow):
+        return text
+    return _from_json(json.loads(text) if _is_json(arrow) else text, arrow)
 
 
 def _is_json(arrow: pa.DataType) -> bool:

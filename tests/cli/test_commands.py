@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -280,6 +281,25 @@ def test_one_key_is_printed_and_a_text_that_is_none_is_refused(tmp_path: Path) -
     code, _, error = ran("state", folder, "sums", "total", "--key", "x")
     assert code == 2
     assert "'x' is no key of type Long" in error
+
+
+@pytest.mark.parametrize("options", [("--json",), ("--limit", 100), ("--limit", 0)], ids=lambda each: each[0])
+def test_only_rows_that_meet_all_conditions_are_printed(tmp_path: Path, options: tuple[Any, ...]) -> None:
+    folder = longs(tmp_path, np.arange(50), 8)
+    conditions = ("--where", "key >= 40", "--where", "value != -42")
+    code, out, _ = ran("state", folder, "sums", "total", *conditions, *options)
+    assert code == 0
+    wanted = {40, 41, *range(43, 50)}
+    if options == ("--json",):
+        assert {row["key"] for row in rows(out)} == wanted
+    else:
+        assert "9 rows" in out
+        assert all(f"-{key}" in out for key in wanted)
+    code, out, _ = ran("state", folder, "sums", "total", "--key", "42", *conditions, "--json")
+    assert (code, rows(out)) == (0, [])
+    code, out, error = ran("state", folder, "sums", "total", "--where", "total > 3", *options)
+    assert (code, out) == (2, "")
+    assert "there is no 'total', only key_group, key, value" in error
 
 
 def test_it_runs_as_a_module_and_a_closed_pipe_is_no_error(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from kit.snapshots.checkpoints.state_parts import StateParts
 from kit.snapshots.checkpoints.storage import Storage, measured
 from kit.snapshots.checkpoints.verification import Verification, VerifiedFile, verified
 from kit.snapshots.checkpoints.versioned_items import COMMITTER_STATE, SOURCE_READER_STATE
+from kit.snapshots.conditions import Conditions
 from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.formats.rows import Rows
 from kit.snapshots.given_keys import KeyType, key_from_text
@@ -221,9 +222,15 @@ class Checkpoint:
     # --- values -------------------------------------------------------------------------------------------------------
 
     def state(
-        self, operator: str, name: str, *, key: Any = None, key_groups: Collection[int] | None = None
+        self,
+        operator: str,
+        name: str,
+        *,
+        key: Any = None,
+        key_groups: Collection[int] | None = None,
+        where: str | Sequence[str] = (),
     ) -> pa.Table:
-        """Return the values of a state, over all subtasks, or of one key or some key groups only.
+        """Return the values of a state, over all subtasks, or of one key, some key groups or some rows only.
 
         Keyed state has the columns key_group, key, then namespace, map_key, last_access where it has them, and value;
         timers key_group, key, namespace, time_ms. A list in operator state has subtask, entry, value; a broadcast map
@@ -235,12 +242,16 @@ class Checkpoint:
             key: the key whose rows to return, in the type of the state's keys; of several fields a tuple, or a dict
                 with their names. Only its key group is read, if its hash is known here.
             key_groups: those to read; all if omitted. They do not apply to operator state.
+            where: conditions that each row must meet, such as "value.total >= 100"
+                (`kit.snapshots.conditions.Condition`).
 
         Raises:
             KeyError: there is no such operator or state; the error lists those that exist.
-            CheckpointError: the state is damaged, a file is missing, the values are not decoded here, or the key is of
-                another type.
+            CheckpointError: the state is damaged, a file is missing, the values are not decoded here, or the key or
+                the value of a condition is of another type.
+            ValueError: a condition has another form.
         """
+        conditions = Conditions(where)
         found = self._operator(operator)
         if not isinstance(name, str):
             raise TypeError(f"name is {name!r}, but must be the name of a state of operator {operator!r}")
@@ -249,28 +260,35 @@ class Checkpoint:
             group = one.key_group(found.max_parallelism)
             is_wanted = group is None or key_groups is None or group in key_groups
             groups = key_groups if group is None else ([group] if is_wanted else [])
-            return one.rows_of(self.state(operator, name, key_groups=groups))
+            return conditions.rows_of(one.rows_of(self.state(operator, name, key_groups=groups)))
         with errors_about(found, name):
             table = self._keyed_table(found, name, key_groups)
             table = self._operator_table(found, name) if table is None else table
         if table is None:
             raise self._no_state(found, name)
-        return table
+        return conditions.rows_of(table)
 
-    def stream(self, operator: str, name: str, *, key_groups: Collection[int] | None = None) -> Iterator[pa.Table]:
+    def stream(
+        self,
+        operator: str,
+        name: str,
+        *,
+        key_groups: Collection[int] | None = None,
+        where: str | Sequence[str] = (),
+    ) -> Iterator[pa.Table]:
         """Yield the values of a keyed state, a table for each key group that has rows; memory is that of one.
 
-        The columns and errors are those of `state`. A time beyond what Arrow can hold makes its column text in the
-        table of its key group only.
+        The columns, conditions and errors are those of `state`. A time beyond what Arrow can hold makes its column text
+        in the table of its key group only.
         """
-        found = self._operator(operator)
+        found, conditions = self._operator(operator), Conditions(where)
         is_known = False
         for _, part in self._parts.keyed(found, _with_groups(found, key_groups)):
             if name not in _names(part.infos()):
                 continue
             is_known = True
             with errors_about(found, name):
-                yield from _by_group(part, name, key_groups)
+                yield from map(conditions.rows_of, _by_group(part, name, key_groups))
         if not is_known and name not in _names(self._parts.infos(found, keyed=True)):
             if name in _names(self._parts.infos(found)):
                 raise KeyError(f"{name!r} is operator state, which has no key groups: read it with state()")
@@ -285,6 +303,7 @@ class Checkpoint:
         query: str = "",
         key: Any = None,
         key_groups: Collection[int] | None = None,
+        where: str | Sequence[str] = (),
         rows: int = pages.ROWS,
         most_read: int = pages.MOST_READ,
     ) -> pages.StatePage:
@@ -297,13 +316,14 @@ class Checkpoint:
             query: the text that a column of the row must contain, whatever its case; all rows if empty.
             key: the key whose rows to return. Only its key group is read, if its hash is known here.
             key_groups: those to read; all if omitted. They do not apply to operator state.
+            where: conditions that each row must meet, as for `state`.
             rows: the most rows on the page.
             most_read: the most key groups and subtasks to read. With these the page ends, and `next` says where to
                 go on.
 
-        Raises KeyError and CheckpointError as `state` does.
+        Raises KeyError, CheckpointError and ValueError as `state` does.
         """
-        found = self._operator(operator)
+        found, conditions = self._operator(operator), Conditions(where)
         kinds = [kind for kind, infos in self._parts.known_infos(found) if name in _names(infos)]
         if not kinds:
             raise self._no_state(found, name)
@@ -317,8 +337,13 @@ class Checkpoint:
             else:
                 own = groups_of(state)
                 units += [pages.Unit(subtask, group) for group in own if key_groups is None or group in key_groups]
+
+        def read(unit: pages.Unit) -> Iterator[pa.Table] | None:
+            tables = self._read(found, name, unit, one)
+            return None if tables is None else map(conditions.rows_of, tables)
+
         with errors_about(found, name):
-            return pages.page_of(units, lambda unit: self._read(found, name, unit, one), at, rows, query, most_read)
+            return pages.page_of(units, read, at, rows, query, most_read)
 
     def _read(
         self, operator: OperatorState, name: str, unit: pages.Unit, key: OneKey | None
