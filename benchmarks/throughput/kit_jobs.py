@@ -169,8 +169,7 @@ JOBS = {
     "W7": _wide_sums,
     "W7z": _wide_sums,
 }
-ON_DISK = ("W7", "W7z")
-TOTALS = ("W1", "W1r", "W2", *ON_DISK)
+TOTALS = ("W1", "W1r", "W2", *workloads.ON_DISK)
 """Those whose totals come out at the end; what comes out of the others is summed up to a checksum as it comes."""
 
 
@@ -208,10 +207,10 @@ def environment(
             interval_ms=interval_ms or None,
             directory=directory,
             durability=os.environ.get(DURABILITY, "fsync"),
-            incremental=workload in ON_DISK,
+            incremental=workload in workloads.ON_DISK,
         ),
         restart=NoRestart(),
-        state_backend="disk" if workload in ON_DISK else "memory",
+        state_backend="disk" if workload in workloads.ON_DISK else "memory",
         state_memory_mb=workloads.STATE_MEMORY_MB,
         state_directory=f"{directory}/state",
     )
@@ -244,7 +243,7 @@ def measure(workload: str, rows: int, directory: Path, texts: list[Path], interv
 
 def _is_end(record: Any, workload: str) -> bool:
     """Return True for the record that ends the time: the last split has been read, or a barrier has arrived."""
-    if workload in ("W1", "W1r", *ON_DISK):
+    if workload in ("W1", "W1r", *workloads.ON_DISK):
         return record.is_a(OperatorEventToTask) and record.data["payload"]["kind"] == NO_MORE_SPLITS
     return record.is_a(BarrierAligned) and not record.machine.startswith("rows")
 

@@ -2,7 +2,8 @@
 
 One shuffle partition per core, batches that follow each other without a pause, a second or more of rows each; each is a
 checkpoint (offsets, state and commit are on disk before the next). State that fits is kept on the heap, with deltas on
-disk, which is faster than RocksDB; that, with changelog checkpoints, has the keys of W1r, and `transformWithState`.
+disk, which is faster than RocksDB; that, with changelog checkpoints, has the keys of W1r, and `transformWithState`. For
+W7 it has the memory that the slots of the kit have for state.
 W5 is `transformWithState` on rows, W6 a Python UDF that Arrow feeds. The result is the state that a query leaves, or
 the rows that each batch emits. The time runs from the start of the first batch to the end of the last one.
 """
@@ -25,7 +26,7 @@ BATCHES = 8
 BATCHES_OF = {"W5": 2}
 """Python asks for the state of a key once a batch: the more rows of a key a batch has, the better."""
 ROCKSDB, ON_THE_HEAP = "RocksDBStateStoreProvider", "HDFSBackedStateStoreProvider"
-LARGE_STATE = ("W1r", "W5")
+LARGE_STATE = ("W1r", "W5", *workloads.ON_DISK)
 _FOLD = workloads.FOLD.astype("int64").item()
 _GAMMA, _MIX1, _MIX2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
@@ -52,6 +53,9 @@ def session(workload: str) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
+    if workload in workloads.ON_DISK:
+        settings["spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage"] = "true"
+        settings["spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB"] = str(round(2 * workloads.STATE_MEMORY_MB))
     builder = SparkSession.builder.master("local[2]")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -106,10 +110,28 @@ def made(spark: SparkSession, workload: str, rows: int) -> DataFrame:
             sf.lit(workloads.START_MS) + sf.expr(f"number div {workloads.WINDOW_ROWS_PER_MS}") - late
         )
         return given.select((sf.col("s") % workloads.WINDOW_KEYS).alias("key"), _value(), at.alias("at"))
+    if workload in workloads.ON_DISK:
+        drawn = _rank(sf.col("s")) if workload == "W7z" else sf.col("s") % workloads.WIDE_KEYS
+        keyed = given.withColumn(
+            "drawn", sf.when(sf.col("number") < workloads.WIDE_KEYS, sf.col("number")).otherwise(drawn)
+        )
+        key = scatter(sf.col("drawn")) * 2 - sf.lit(1 << 62)
+        last = [(sf.col("number") + each).alias(f"last_{each}") for each in range(workloads.LAST_VALUES)]
+        return keyed.select(key.alias("key"), _value(), *last)
     key = (sf.col("s") % workloads.KEYS).alias("key")
     if workload == "W5":
         return given.select(key).select("key", (sf.col("key") % workloads.VALUES + 1).alias("value"))
     return given.select(key, _value())
+
+
+def _rank(scattered: Any) -> Any:
+    """`workloads.ranks`, as an expression."""
+    low = scattered.bitwiseAND(sf.lit((1 << 30) - 1))
+    octaves = range(len(workloads.OCTAVES))
+    first = sf.coalesce(*(sf.when(low < workloads.OCTAVES[each], sf.lit(1 << each)) for each in octaves))
+    first = sf.coalesce(first, sf.lit(1 << octaves[-1])).cast("bigint")
+    size = sf.least(first, sf.lit(workloads.WIDE_KEYS + 1) - first)
+    return first - 1 + sf.shiftright(scattered, 30) % size
 
 
 def _value() -> Any:
@@ -121,6 +143,11 @@ def _value() -> Any:
 
 def _sums(stream: DataFrame) -> DataFrame:
     return stream.groupBy("key").agg(sf.sum("value").alias("total"), sf.count("*").alias("n"))
+
+
+def _wide_sums(stream: DataFrame) -> DataFrame:
+    last = [sf.max(f"last_{each}").alias(f"last_{each}") for each in range(workloads.LAST_VALUES)]
+    return stream.groupBy("key").agg(sf.sum("value").alias("total"), sf.count("*").alias("n"), *last)
 
 
 def _windows(stream: DataFrame) -> DataFrame:
@@ -169,6 +196,7 @@ def query(spark: SparkSession, workload: str, rows: int, texts: list[Path]) -> D
         return _pairs(made(spark, "W4-left", rows), made(spark, "W4-right", rows))
     plans: dict[str, Callable[[DataFrame], DataFrame]] = {
         "W1": _sums, "W1r": _sums, "W3": _windows, "W5": _running, "W6": _mapped,
+        "W7": _wide_sums, "W7z": _wide_sums,
     }  # fmt: skip
     return plans[workload](made(spark, workload, rows))
 
@@ -199,7 +227,7 @@ def measure(workload: str, rows: int, directory: Path, texts: list[Path], interv
         .writeStream.option("checkpointLocation", state)
         .outputMode("append" if workload in ("W3", "W4", "W6") else "update")
     )
-    stream = stream.format("noop") if workload in ("W1", "W1r", "W2") else stream.foreachBatch(sums)
+    stream = stream.format("noop") if workload in ("W1", "W1r", "W2", *workloads.ON_DISK) else stream.foreachBatch(sums)
     if texts:
         stream = stream.trigger(availableNow=True)
     running = stream.start()
@@ -236,6 +264,8 @@ def _checksum(spark: SparkSession, workload: str, state: str, last: int, sums: C
         return workloads.word_checksum(dict(map(tuple, counts)))
     if workload == "W3":
         kept = kept.select("key.key", sf.unix_millis("key.window.start").alias("start"), "value.*")
+    elif workload in workloads.ON_DISK:
+        kept = kept.select("key.key", "value.sum", "value.count")
     else:
         kept = kept.select("key.key", "value.*")
     total = kept.agg(sf.sum(fold(*(sf.col(f"`{name}`") for name in kept.columns)))).collect()[0][0]

@@ -44,6 +44,9 @@ WHAT = {
 }
 
 KEYS, SPREAD_KEYS, WINDOW_KEYS, WIDE_KEYS = 100_000, 5_000_000, 10_000, 2_000_000
+ON_DISK = ("W7", "W7z")
+ROWS_ON_DISK = 2 * WIDE_KEYS
+"""Of all peers, whatever they take: each key once, and as many rows again."""
 LAST_VALUES = 10
 STATE_MEMORY_MB = 26
 """For each of two slots: a fourth of the 104 bytes of each key of W7."""
@@ -134,7 +137,7 @@ def columns(workload: str, numbers: Any) -> Columns:
     scattered = scatter(numbers)
     if workload == "W1r":
         return {"key": spread(scattered), "value": numbers % VALUES}
-    if workload in ("W7", "W7z"):
+    if workload in ON_DISK:
         key = np.where(numbers < WIDE_KEYS, numbers, (ranks if workload == "W7z" else _even)(scattered))
         last = {f"last_{number}": numbers + number for number in range(LAST_VALUES)}
         return {"key": wide_key(key), "value": numbers % VALUES, **last}

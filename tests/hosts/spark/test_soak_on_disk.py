@@ -112,7 +112,8 @@ def test_more_state_than_memory_survives_everything(spark: SparkSession, tmp_pat
     while time.monotonic() < until or not done["lives"]:
         directory = tmp_path / f"checkpoints-{done['lives']}"
         env = wide_totals(directory, chance.randint(1, 4))
-        with SparkJob(env, spark, restore_path=savepoint, claim_mode=chance.choice(["CLAIM", "NO_CLAIM"])) as job:
+        begun_from, claim_mode = savepoint, chance.choice(["CLAIM", "NO_CLAIM"])
+        with SparkJob(env, spark, restore_path=begun_from, claim_mode=claim_mode) as job:
             job.start()
             for _ in range(chance.randint(4, 12)):
                 disturb(job, tmp_path / "other savepoints", chance, done)
@@ -121,13 +122,19 @@ def test_more_state_than_memory_survives_everything(spark: SparkSession, tmp_pat
                 values = job.metrics().query("metric == 'state_entries_on_disk'")["value"]
                 most_on_disk = max(most_on_disk, int(values.sum()))
             savepoint = stopped(job, tmp_path / "savepoints")
-        assert [path.name for path in directory.rglob("*") if path.is_file()] == []
+        assert files_in(directory) == []
+        assert begun_from is None or bool(files_in(Path(begun_from))) == (claim_mode == "NO_CLAIM")
         pd.testing.assert_frame_equal(totals(savepoint), expected.read_until(positions(savepoint)), check_names=False)
         done["lives"] += 1
         print(dict(done), f"{most_mb} MB, {most_on_disk} entries on disk, {int(expected.n.sum())} rows", flush=True)
     assert most_on_disk > KEYS / 2
     assert most_mb < MOST_MB
     assert min(done[each] for each in ("killed", "rescaled", "savepoints")) > 0
+
+
+def files_in(directory: Path) -> list[str]:
+    """Return the names of all files below a directory."""
+    return [path.name for path in directory.rglob("*") if path.is_file()]
 
 
 def disturb(job: SparkJob, savepoints: Path, chance: random.Random, done: Counter[str]) -> None:
