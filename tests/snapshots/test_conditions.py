@@ -119,7 +119,7 @@ def test_an_error_says_what_is_possible(text: str, error: type[Exception], why: 
 
 @pytest.mark.parametrize(("version", "case"), value_cases())
 def test_every_way_to_read_a_state_finds_the_same_rows(version: str, case: str) -> None:
-    """Of Flink's states: the whole table, key group by key group, and page by page."""
+    """Flink wrote these states. They are read as one table, key group by key group, and page by page."""
     checkpoint = kit.open_checkpoint(values(version) / case)
     searched = 0
     states = checkpoint.states
