@@ -555,9 +555,10 @@ class SparkJob(Asking):
 
     def close(self) -> None:
         """End the job if it still runs, and release everything it holds."""
-        if self._started and not self.ended:
-            self._driver.tell(RequestCancel())
-            self._driver.wait(CLOSE_S)
+        if self._started:
+            if not self.ended:
+                self._driver.tell(RequestCancel())
+            self._driver.wait(CLOSE_S)  # also for an ended job, whose driver may still release what it holds
         self._forget()
 
     def end_at_once(self) -> None:

@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
@@ -31,6 +33,7 @@ from kit import (
     count,
 )
 from kit.core.protocol.attempts import Attempts
+from kit.hosts.spark.driver.background import Background
 from kit.hosts.spark.driver.deployment import Deployment
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.job import SparkJob
@@ -353,6 +356,23 @@ def test_a_driver_that_takes_over_shows_what_it_was_restored_from(
         assert shown >= 2
         assert set(second.look.restores()["checkpoint_id"]) <= set(range(2, shown + 1))
     assert any("job totals takes over and restores checkpoint" in line for line in caplog.messages)
+
+
+def test_close_waits_until_an_ended_job_has_released_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = Background.close
+
+    def slowly(self: Background, timeout_s: float) -> bool:
+        time.sleep(0.3)
+        return close(self, timeout_s)
+
+    monkeypatch.setattr(Background, "close", slowly)
+    with job_of(totals_job(tmp_path, generator(2_000))) as job:
+        job.start()
+        while not job.ended:
+            time.sleep(0.01)
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kit-driver")] == []
 
 
 @pytest.mark.usefixtures("nothing_left")
