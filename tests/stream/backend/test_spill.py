@@ -287,7 +287,7 @@ def test_a_look_at_the_state_changes_nothing() -> None:
 
 
 def test_keys_that_are_used_often_stay_in_memory(sizes: str) -> None:
-    many, most_bytes = (14_000, 200_000) if sizes == AS_THEY_ARE else (2_800, 40_000)
+    many, most_bytes = (14_000, 200_000) if sizes == AS_THEY_ARE else (4_200, 90_000)
     backend = small(most_bytes)
     table = backend.table(SUM)
     hot = pa.array(range(20))
