@@ -42,12 +42,13 @@ def waiting(text: Callable[[], tuple[str, str]]) -> Iterator[None]:
         return
     over = threading.Event()
     thread = threading.Thread(target=_show, args=(text, over), name="kit-waiting", daemon=True)
-    thread.start()
     try:
+        thread.start()  # which waits, and may be interrupted
         yield
     finally:
         over.set()
-        thread.join()
+        if thread.is_alive():
+            thread.join()
 
 
 def _show(text: Callable[[], tuple[str, str]], over: threading.Event) -> None:

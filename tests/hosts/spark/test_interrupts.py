@@ -17,6 +17,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from kit.hosts.spark import SparkJob
+from kit.hosts.spark.console import waiting
 from kit.hosts.spark.running_jobs import running
 from tests.hosts.spark.interrupted import interrupt_in
 from tests.hosts.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job
@@ -106,6 +107,19 @@ def slow(row: dict[str, int]) -> dict[str, int]:
     IN_FUNCTION.set()
     LET_GO.wait()
     return row
+
+
+def test_an_interrupt_while_a_wait_begins_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt), waiting(lambda: ("", "")):
+        pass
+    assert [thread.name for thread in threading.enumerate() if thread.name == "kit-waiting"] == []
 
 
 @pytest.mark.usefixtures("nothing_left")
