@@ -8,6 +8,7 @@ calls of the operating system.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from contextlib import suppress
@@ -114,9 +115,12 @@ class LocalDisk(ArrowFileSystem):
         for directory in reversed(missing[:-1]):
             try:
                 os.mkdir(directory)
-            except FileExistsError:
-                if not os.path.isdir(directory):
+            except FileExistsError as error:
+                if os.path.isdir(directory):
+                    continue
+                if os.path.lexists(directory):
                     raise
+                raise FileNotFoundError(errno.ENOENT, "it was removed meanwhile", directory) from error
         if durable:
             for directory in reversed(missing[:-1] or missing):
                 with suppress(PermissionError):

@@ -49,3 +49,33 @@ def test_a_directory_that_another_process_makes_meanwhile_is_synced_too(
 def test_nothing_is_synced_for_a_job_that_does_not_ask_for_it(tmp_path: Path, synced: list[str]) -> None:
     LOCAL.make_directory(f"{tmp_path}/a", durable=False)
     assert synced == []
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_directory_that_another_process_removes_meanwhile_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Another one makes it first and removes it, or it removes what was made."""
+    make, removed = os.mkdir, []
+
+    def with_another(path: str) -> None:
+        make(path)
+        if path.endswith("/a") and len(removed) < 3:
+            try:
+                if moment == "before":
+                    make(path)
+            finally:
+                os.rmdir(path)
+                removed.append(path)
+
+    monkeypatch.setattr(os, "mkdir", with_another)
+    with LOCAL.create_in_directory(f"{tmp_path}/a/b/file", durable=False) as stream:
+        stream.write(b"rows")
+    assert (tmp_path / "a" / "b" / "file").read_bytes() == b"rows"
+    assert len(removed) == 3
+
+
+def test_a_file_in_the_place_of_a_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a file")
+    with pytest.raises(OSError, match="/a'"):
+        LOCAL.create_in_directory(f"{tmp_path}/a/file", durable=False)
