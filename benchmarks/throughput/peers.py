@@ -38,7 +38,10 @@ class Peer:
     reckoned: Mapping[str, float]
 
     def rows(self, workload: str, seconds: float) -> int:
-        """Return the rows for a run of about this number of seconds: whole files of words, or a multiple of 1,000."""
+        """Return the rows for a run of about this number of seconds: whole files of words, or a multiple of 1,000.
+
+        A workload on disk always has the same rows.
+        """
         if workload in workloads.ON_DISK:
             return workloads.ROWS_ON_DISK
         unit = workloads.WORDS_PER_FILE if workload == "W2" else 1_000

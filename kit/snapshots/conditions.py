@@ -20,7 +20,7 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": pc.greater,
     "<": pc.less,
 }
-_FORM = re.compile(rf"\s*(.+?)\s*({'|'.join(map(re.escape, _COMPARE))})=?\s*(.*?)\s*", re.DOTALL)
+_FORM = re.compile(rf"\s*(.+?)\s*(==|{'|'.join(map(re.escape, _COMPARE))})\s*(.*?)\s*", re.DOTALL)
 _NULL = "null"
 
 
@@ -42,7 +42,8 @@ class Condition:
                 "such as value.total >= 100"
             )
         self.text = text
-        self._path, self._sign, self._value = found.groups()
+        self._path, sign, self._value = found.groups()
+        self._sign = "=" if sign == "==" else sign
 
     def __repr__(self) -> str:
         return f"Condition({self.text!r})"

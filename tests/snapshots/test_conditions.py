@@ -106,6 +106,7 @@ def test_all_conditions_must_hold_and_none_is_met_by_all() -> None:
         ("n > x", CheckpointError, "n is int64, and 'x' is no such value"),
         ("n > 1.5", CheckpointError, "n is int64, and '1.5' is no such value"),
         ("n >", CheckpointError, "n is int64, and '' is no such value"),
+        ("n >== 3", CheckpointError, "n is int64, and '= 3' is no such value"),
         ("n < null", CheckpointError, "n is int64, and 'null' is no such value .it is a NoneType"),
         ("n = true", CheckpointError, "n is int64, and 'true' is no such value"),
         ("n = 99999999999999999999", CheckpointError, "n is int64"),

@@ -197,19 +197,15 @@ def test_merges_leave_out_what_has_expired(kind: str, cleanup_size: int) -> None
     groups, budget = KeyGroupRange(0, 127), MemoryBudget(MemorySpace(), 0)
     backend = HeapKeyedStateBackend(pa.int64(), groups, 128, clock=clock, budget=budget)
     ttl = StateTtlConfig(100, update_type="on_read_and_write", cleanup_size=cleanup_size)
-    value, of_many = (
-        ValueStateDescriptor("state", pa.int64(), ttl=ttl),
-        ListStateDescriptor("state", pa.int64(), ttl=ttl),
-    )
-    table = backend.table(value if kind == "value" else of_many)
+    descriptor = {"value": ValueStateDescriptor, "list": ListStateDescriptor}[kind]("state", pa.int64(), ttl=ttl)
+    table = backend.table(descriptor)
+    state: Any = backend.state(descriptor)
+    write_one, read = (state.update, state.value) if kind == "value" else (state.add, state.get)
 
     def write(keys: range) -> None:
         for key in keys:
             backend.set_current_key(key)
-            if kind == "value":
-                backend.state(value).update(key)
-            else:
-                backend.state(of_many).add(key)
+            write_one(key)
         backend.make_room()
 
     def held() -> set[int]:
@@ -222,7 +218,7 @@ def test_merges_leave_out_what_has_expired(kind: str, cleanup_size: int) -> None
         clock.processing_time_ms += 30
         write(range(10))
         backend.set_current_key(50)
-        backend.state(value).value() if kind == "value" else list(backend.state(of_many).get())
+        read()
         write(range(begin, begin + 40))
         late = range(60, 60 + (begin - 1_000) // 10)  # one after another, some while a merge leaves them out
         write(late[-4:])
@@ -295,6 +291,6 @@ def test_keys_that_are_used_often_stay_in_memory(sizes: str) -> None:
         for keys in (hot, pa.array(range(begin, begin + 100))):
             table.reduce(table.slots(keys), keys)
             backend.make_room()
-    assert len(backend.cold_rows["sum"]) > many // 3
+    assert len(backend.cold_rows["sum"]) > 5 * many // 14
     in_memory = set(table.keys(table.entries()).to_pylist())
     assert in_memory >= set(hot.to_pylist())

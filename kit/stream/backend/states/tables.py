@@ -27,7 +27,7 @@ from kit.core.state.errors import StateDescriptorError, StateError, StateTypeErr
 from kit.stream.backend.files.snapshot import Layout
 from kit.stream.backend.files.sorting import distinct
 from kit.stream.backend.keys.changed_rows import ChangedRows, Columns
-from kit.stream.backend.keys.key_codec import Column, codec_for
+from kit.stream.backend.keys.key_codec import Column, KeyCodec, codec_for
 from kit.stream.backend.keys.key_context import KeyContext
 from kit.stream.backend.keys.key_run import KeyRun
 from kit.stream.backend.keys.slot_index import ABSENT, FrozenIndex, SlotIndex, lowest
@@ -333,7 +333,7 @@ class StateTable:
         The columns have the same chunks. In each chunk the order of a checkpoint begins again, with other keys. Returns
         False and does nothing, unless that order shows that no key occurs twice.
         """
-        codecs = [self.context.codec] if self.namespace_codec is None else [self.context.codec, self.namespace_codec]
+        codecs = self._codecs
         if (
             self.has_cold
             or len(self.index)
@@ -368,6 +368,10 @@ class StateTable:
         if self.namespace_codec is None:
             return None
         return self.namespace_codec.decode(self.index.columns[1].take(slots))
+
+    @property
+    def _codecs(self) -> list[KeyCodec]:
+        return [codec for codec in (self.context.codec, self.namespace_codec) if codec is not None]
 
     def key_columns(self, slots: Slots) -> Columns:
         """Return the key of each slot, and its namespace if the state has some."""
@@ -458,8 +462,7 @@ class StateTable:
             return self._bytes
         sample = np.arange(0, self.index.size, max(1, self.index.size // _SAMPLED_ROWS))
         sample = sample[self.index.live[sample] & ~self._unset[sample]]
-        codecs = [codec for codec in (self.context.codec, self.namespace_codec) if codec is not None]
-        keys = sum(_CODE_BYTES + codec.bytes_per_key for codec in codecs)
+        keys = sum(_CODE_BYTES + codec.bytes_per_key for codec in self._codecs)
         self._bytes = self.index.growth * (_INDEX_BYTES + BYTES_PER_ROW + keys) + self._value_bytes(sample)
         self._bytes_at = len(self.index)
         return self._bytes
@@ -519,8 +522,8 @@ class StateTable:
 
         The next incremental snapshot does not say that they were removed: in its earlier runs they have expired too.
         """
-        codecs = (self.context.codec, self.namespace_codec)
-        slots = self.index.find([codec.encode(keys, False) for codec, keys in zip(codecs, key_columns(rows)) if codec])
+        columns = zip(self._codecs, key_columns(rows), strict=True)
+        slots = self.index.find([codec.encode(keys, create=False) for codec, keys in columns])
         resident.is_written[slots[slots >= 0]] = True
         resident.cold.count(intervals(rows, "changed")[slots < 0], -1)
 
