@@ -82,6 +82,8 @@ from kit.stream.backend.types.evolution import evolved, newest_type, ttl_changes
 
 _ROWS_AT_ONCE = 1 << 16
 """The rows that are processed before room is made, if memory has a limit."""
+LEFT_ON_DISK_BYTES = 1 << 25
+"""The size from which on restored rows that exceed memory are not sorted before the job starts: that takes long."""
 _NOTED = 0.5
 """The share of the memory budget from which on it is noted when rows are used."""
 
@@ -547,7 +549,8 @@ class HeapKeyedStateBackend:
                 table = table.filter(table["value"].is_valid()) if table["value"].null_count else table
             is_whole = table.num_rows == sum(rows.batch.num_rows for rows in stored)
             if is_first and is_whole and self._exceeds_memory(state, table):
-                state.load_on_disk(_by_key_groups(table, stored), table.num_rows)
+                if not (table.nbytes >= LEFT_ON_DISK_BYTES and _left_on_disk(state, table, stored)):
+                    state.load_on_disk(_by_key_groups(table, stored), table.num_rows)
             else:
                 for piece in self.pieces(table.num_rows):
                     some = table[piece]
@@ -633,6 +636,12 @@ def _together(stored: list[_StoredRows]) -> Iterator[list[_StoredRows]]:
             together, count = [], 0
     if together:
         yield together
+
+
+def _left_on_disk(state: StateTable, rows: pa.Table, stored: list[_StoredRows]) -> bool:
+    """Leave the rows where they are, if each key group has one batch of them; return True if that was done."""
+    key_groups = dict(zip((each.key_group for each in stored), rows.to_batches()))
+    return len(key_groups) == len(stored) and state.leave_on_disk(key_groups)
 
 
 def _by_key_groups(rows: pa.Table, stored: list[_StoredRows]) -> Iterator[pa.Table]:

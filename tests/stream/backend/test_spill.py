@@ -41,12 +41,15 @@ from tests.stream.backend.changes import (
 from tests.stream.backend.ttl import Clock
 
 AS_THEY_ARE, SMALL, ONE_PLACE = "as they are", "small blocks and ranges", "one place for all keys of a key group"
+LEFT = "restored rows left where they are"
 SUM = ReducingStateDescriptor("sum", pa.int64(), "sum")
 
 
-@pytest.fixture(params=[AS_THEY_ARE, SMALL, ONE_PLACE], autouse=True)
+@pytest.fixture(params=[AS_THEY_ARE, SMALL, ONE_PLACE, LEFT], autouse=True)
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run each test with the sizes as they are, with many blocks and ranges of few rows, and with equal places."""
+    """Run each test with the sizes as they are, with many blocks and ranges of few rows, with equal places, and with
+    restored rows that are found in the order of their snapshot.
+    """
     if request.param != AS_THEY_ARE:
         monkeypatch.setattr(blocks.Messages, "block_bytes", 100)
         monkeypatch.setattr(blocks.Records, "block_bytes", 100)
@@ -57,6 +60,8 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
             monkeypatch.setattr(module, "_ROWS_AT_ONCE", rows)
         monkeypatch.setattr(heap, "SPAN_ROWS", 10)
         monkeypatch.setattr(Subtask, "in_bytes", False)
+    if request.param in (ONE_PLACE, LEFT):
+        monkeypatch.setattr(heap, "LEFT_ON_DISK_BYTES", 0)
     if request.param == ONE_PLACE:
         monkeypatch.setattr(places, "_MULTIPLIER", 0)
     return str(request.param)

@@ -22,8 +22,9 @@ _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """The function of glibc that returns freed memory; other libraries have none."""
 _MUCH_BYTES = 1 << 24
 _WRITTEN_AT_ONCE_BYTES = 1 << 18
-_IN_MEMORY_BYTES = 1 << 23
-"""The size up to which a range of a restored file is read into memory."""
+_IN_MEMORY_BYTES = 1 << 20
+"""The size up to which a range of a restored file is read into memory, where its rows may stay for some time."""
+_COPIED_AT_ONCE_BYTES = 1 << 23
 
 
 class SpillDirectory:
@@ -56,8 +57,8 @@ class SpillDirectory:
             if length <= _IN_MEMORY_BYTES:
                 return read_range(offset, length)
             writer = self.create()
-            for begin in range(offset, offset + length, _IN_MEMORY_BYTES):
-                writer.write(read_range(begin, min(_IN_MEMORY_BYTES, offset + length - begin)))
+            for begin in range(offset, offset + length, _COPIED_AT_ONCE_BYTES):
+                writer.write(read_range(begin, min(_COPIED_AT_ONCE_BYTES, offset + length - begin)))
             return writer.finish().mapped()
 
         return read

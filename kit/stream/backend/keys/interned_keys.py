@@ -19,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.core.arrow_kinds import Family, KeyForm, kind_of
+from kit.core.arrow_kinds import KeyForm, kind_of
 from kit.stream.backend.files.sorting import distinct
-from kit.stream.backend.keys.key_columns import Codes, Column, as_codes, checked, one
+from kit.stream.backend.keys.key_columns import Codes, Column, checked, one
 from kit.stream.backend.keys.key_hashing import as_numbers
+from kit.stream.backend.keys.key_order import leaves
 from kit.stream.backend.keys.key_store import KeyStore, Rows, TextStore, hash_of_text, hashes, key_store
 from kit.stream.backend.keys.slot_index import ABSENT, FEW_ROWS, LookupCache, SlotIndex
 from kit.stream.backend.picking import rows_at
-from kit.stream.backend.types.decimals import sortable
 from kit.stream.backend.types.repeated_text import as_dictionary
 
 UNKNOWN = ABSENT
@@ -64,7 +64,7 @@ class FrozenKeys:
         if keys is not None and kind_of(self._type).key in (KeyForm.TEXT, KeyForm.BYTES):
             return cast(Codes, pc.rank(keys, options=_DENSE).to_numpy().view(np.int64))
         distinct, inverse = np.unique(codes, return_inverse=True)
-        columns = _flat_columns(self.decode(distinct))
+        columns = leaves(self.decode(distinct))
         table = pa.table(columns, names=[str(number) for number in range(len(columns))])
         order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
         ranks = np.empty(len(distinct), np.int64)
@@ -261,14 +261,3 @@ def _token(key: Any) -> Hashable:
         if all(type(value) in (str, bytes, int, bool, type(None)) for _, value in items):
             return (items, tuple(type(value) for _, value in items))
     return None
-
-
-def _flat_columns(column: pa.Array) -> list[pa.Array]:
-    """Return the leaves of a struct, with floats as their codes, so that Arrow's order of them is total."""
-    if pa.types.is_struct(column.type):
-        present = [column.is_null()] if column.null_count else []
-        return [*present, *(leaf for child in column.flatten() for leaf in _flat_columns(child))]
-    if kind_of(column.type).family is Family.FLOAT:
-        codes = pa.array(as_codes(column.fill_null(0).to_numpy(zero_copy_only=False)))
-        return [pc.if_else(column.is_valid(), codes, pa.scalar(None, pa.int64()))]
-    return [sortable(column)]

@@ -14,11 +14,15 @@ from kit.stream.backend.picking import rows_at
 from kit.stream.backend.spill.merging import Merge, to_merge
 from kit.stream.backend.spill.places import Rows, first_place, places_of
 from kit.stream.backend.spill.rows import Unexpired, are_entries, key_columns, places, taken
+from kit.stream.backend.spill.run import Run
+from kit.stream.backend.spill.snapshot_run import SnapshotRun
 from kit.stream.backend.spill.spill_space import SpillSpace
-from kit.stream.backend.spill.spilled_run import RunWriter, SpilledRun
+from kit.stream.backend.spill.spilled_run import RunWriter
 
 _MERGED_FOR_WRITTEN = 4
 """The bytes that a merge may write for each byte that was spilled: a row is merged some three times in its life."""
+_PUT_IN_ORDER_FOR_WRITTEN = 8
+"""The same for a merge that puts restored rows in order: until it ends, each new run is one more to search."""
 
 
 class ColdRows:
@@ -31,7 +35,7 @@ class ColdRows:
         self, space: SpillSpace, schema: pa.Schema, key_group_range: KeyGroupRange, max_parallelism: int
     ) -> None:
         self.schema = schema
-        self.runs: tuple[SpilledRun, ...] = ()
+        self.runs: tuple[Run, ...] = ()
         """The runs, the newest first."""
         self.max_parallelism = max_parallelism
         self.span = first_place(key_group_range.start), first_place(key_group_range.end + 1)
@@ -110,21 +114,29 @@ class ColdRows:
         run = writer.finish()
         self.bytes_spilled += run.size
         self.runs = (run, *self.runs)
-        return self._proceed(run.size * _MERGED_FOR_WRITTEN, unexpired)
+        return self._proceed(run.size, unexpired)
 
-    def _proceed(self, most_bytes: int, unexpired: Unexpired | None) -> list[pa.Table]:
+    def adopt(self, run: SnapshotRun) -> None:
+        """Add the rows of a snapshot as the first run. Its entries count."""
+        self.runs = (run,)
+        self._count[max(run.latest_change, self._floor)] += run.rows
+
+    def _proceed(self, written_bytes: int, unexpired: Unexpired | None) -> list[pa.Table]:
         if self._merge is None:
             chosen = to_merge([run.rows for run in self.runs])
+            if not self.runs[-1].is_in_order:
+                chosen = slice(0, len(self.runs))
             if chosen is None:
                 return []
             older = len(self.runs[chosen.stop :])
             self._merge = Merge(self.runs[chosen], self._space, self.schema, self.span, older, unexpired)
         merge = self._merge
-        output = merge.proceed(most_bytes)
+        puts_in_order = not merge.inputs[-1].is_in_order
+        output = merge.proceed(written_bytes * (_PUT_IN_ORDER_FOR_WRITTEN if puts_in_order else _MERGED_FOR_WRITTEN))
         behind = len(self.runs) - merge.older
         newer, older_runs = self.runs[: behind - len(merge.inputs)], self.runs[behind:]
         if output is None:
-            merged: tuple[SpilledRun, ...] = merge.inputs_now()
+            merged: tuple[Run, ...] = merge.inputs_now()
         else:
             merged = (output,) if output.rows else ()
             self.bytes_merged += output.size
@@ -134,7 +146,7 @@ class ColdRows:
         return [_not_in(newer, rows) for rows in merge.take_expired()]
 
 
-def _not_in(runs: Sequence[SpilledRun], rows: pa.Table) -> pa.Table:
+def _not_in(runs: Sequence[Run], rows: pa.Table) -> pa.Table:
     """Return those of some rows, in the order of their places, of whose keys the runs have none."""
     for run in runs:
         which, _ = run.find(places(rows), key_columns(rows))

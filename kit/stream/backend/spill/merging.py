@@ -5,7 +5,7 @@ up, and no batch waits for all of it. It goes through ranges of places, so its m
 of the runs.
 
 A merge of a state with TTL leaves out what had expired when it began. Until it ends, the ranges that it is through with
-are read without these entries (`SpilledRun.cleaned`).
+are read without these entries (`CleanedRun`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from kit.stream.backend.spill.places import Places
 from kit.stream.backend.spill.rows import Unexpired, are_entries, newest, with_notes
+from kit.stream.backend.spill.run import CleanedRun, Run
 from kit.stream.backend.spill.spill_space import SpillSpace
 from kit.stream.backend.spill.spilled_run import RunWriter, SpilledRun
 
@@ -44,11 +45,12 @@ def to_merge(sizes: Sequence[int]) -> slice | None:
     return slice(0, MOST_RUNS // 2) if len(sizes) > MOST_RUNS else None
 
 
-def ranges(runs: Sequence[SpilledRun], first: int, behind: int) -> list[int]:
+def ranges(runs: Sequence[Run], first: int, behind: int) -> list[int]:
     """Return the bounds of ranges of places in which the runs have about `RANGE_BYTES` together."""
-    blocks = sum(len(run.fences) for run in runs)
+    of_runs = [run.fences for run in runs]
+    blocks = sum(map(len, of_runs))
     step = max(1, RANGE_BYTES * blocks // max(1, sum(run.size for run in runs)))
-    fences: Places = np.sort(np.concatenate([np.empty(0, np.uint64), *(run.fences for run in runs)]))
+    fences: Places = np.sort(np.concatenate([np.empty(0, np.uint64), *of_runs]))
     inner = np.unique(fences[step::step])
     return [first, *inner[inner > np.uint64(first)].tolist(), behind]
 
@@ -60,7 +62,7 @@ class Merge:
 
     def __init__(
         self,
-        inputs: Sequence[SpilledRun],
+        inputs: Sequence[Run],
         space: SpillSpace,
         schema: pa.Schema,
         span: tuple[int, int],
@@ -109,8 +111,8 @@ class Merge:
         expired, self._expired = self._expired, []
         return expired
 
-    def inputs_now(self) -> tuple[SpilledRun, ...]:
+    def inputs_now(self) -> tuple[Run, ...]:
         """Return the inputs as they are to be read until the merge ends: without what it has left out so far."""
         if self._unexpired is None:
             return self.inputs
-        return tuple(run.cleaned(self._unexpired, self._bounds[self._done]) for run in self.inputs)
+        return tuple(CleanedRun(run, self._unexpired, self._bounds[self._done]) for run in self.inputs)

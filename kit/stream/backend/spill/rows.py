@@ -43,9 +43,11 @@ def made_rows(
     values: Sequence[pa.Array],
 ) -> pa.Table:
     """Return rows from their columns; `values` are those behind the keys, and have the entries only."""
-    numbers = pa.array(np.cumsum(is_entry) - 1, mask=~is_entry)
+    if not is_entry.all():
+        numbers = pa.array(np.cumsum(is_entry) - 1, mask=~is_entry)
+        values = [column.take(numbers) for column in values]
     fixed = [pa.array(column) for column in (at, added, changed, is_entry)]
-    return pa.Table.from_arrays([*fixed, *keys, *(column.take(numbers) for column in values)], schema=schema)
+    return pa.Table.from_arrays([*fixed, *keys, *values], schema=schema)
 
 
 def key_columns(rows: pa.Table | pa.RecordBatch) -> list[pa.Array]:

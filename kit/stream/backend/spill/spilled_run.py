@@ -7,7 +7,6 @@ Rows with one place are in one block.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -20,7 +19,7 @@ from kit.stream.backend.picking import rows_at
 from kit.stream.backend.spill.blocks import Blocks, FoundRows, blocks_for
 from kit.stream.backend.spill.bloom_filter import BloomFilter
 from kit.stream.backend.spill.places import Places, Rows, same_keys
-from kit.stream.backend.spill.rows import Unexpired, intervals, places, with_notes
+from kit.stream.backend.spill.rows import intervals, places
 from kit.stream.backend.spill.spill_space import SpillFile, SpillSpace
 
 GAP_BYTES = 1 << 14
@@ -32,6 +31,8 @@ _NO_INTERVAL = -1
 
 class SpilledRun:
     """A finished run."""
+
+    is_in_order = True
 
     def __init__(
         self,
@@ -51,8 +52,6 @@ class SpilledRun:
         self._offsets = offsets
         self._changed = changed
         self._filter = bloom_filter
-        self._unexpired: Unexpired | None = None
-        self._clean_below = 0
 
     def __repr__(self) -> str:
         return f"SpilledRun({self.rows} rows in {len(self.fences)} blocks, {self.size} B)"
@@ -60,12 +59,6 @@ class SpilledRun:
     def __deepcopy__(self, memo: dict[int, object]) -> SpilledRun:
         """Return the run itself: it is immutable, so copies of a world share it."""
         return self
-
-    def cleaned(self, unexpired: Unexpired, below: int) -> SpilledRun:
-        """Return the run without its expired entries in places below this one."""
-        run = copy.copy(self)
-        run._unexpired, run._clean_below = unexpired, below
-        return run
 
     @property
     def size(self) -> int:
@@ -89,7 +82,7 @@ class SpilledRun:
             which, at = _matches(rows, wanted.take(some), [rows_at(column, some) for column in keys])
             if len(which):
                 numbers.append(some[which])
-                found.append(self._clean(rows.take(at)))
+                found.append(rows.take(at))
         return np.concatenate(numbers), found
 
     def between(self, low: int, behind: int, after: int | None = None) -> pa.Table:
@@ -102,15 +95,7 @@ class SpilledRun:
         rows = self._blocks.decode(self._read(wanted))
         at = rows.places()
         first, last = np.searchsorted(at, np.uint64(low)), np.searchsorted(at, np.uint64(behind - 1), side="right")
-        return self._clean(rows.between(int(first), int(last)))
-
-    def _clean(self, rows: pa.Table) -> pa.Table:
-        if self._unexpired is None:
-            return rows
-        behind = int(np.searchsorted(places(rows), np.uint64(self._clean_below)))
-        if not behind:
-            return rows
-        return pa.concat_tables([with_notes(rows.slice(0, behind), self._unexpired), rows.slice(behind)])
+        return rows.between(int(first), int(last))
 
     def _pieces(self, blocks: Rows) -> Iterator[tuple[int, int, FoundRows]]:
         """Read the blocks of ascending look-ups, a piece at a time.

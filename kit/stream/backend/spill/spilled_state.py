@@ -27,7 +27,7 @@ from kit.stream.backend.spill.rows import (
     places,
     taken,
 )
-from kit.stream.backend.spill.spilled_run import SpilledRun
+from kit.stream.backend.spill.run import Run
 from kit.stream.backend.types.value_columns import FrozenColumn
 
 _ROWS_AT_ONCE = 1 << 16
@@ -46,7 +46,7 @@ class SpilledState:
     is_entry: npt.NDArray[np.bool_]
     changed: npt.NDArray[np.int32]
     values: tuple[FrozenColumn, ...]
-    runs: tuple[SpilledRun, ...]
+    runs: tuple[Run, ...]
     span: tuple[int, int]
     schema: pa.Schema
     rows: int

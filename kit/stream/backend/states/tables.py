@@ -14,7 +14,7 @@ them. Follows `StateTable`; as in Flink, a namespace (a window, for instance) is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -34,6 +34,7 @@ from kit.stream.backend.keys.slot_index import ABSENT, FrozenIndex, SlotIndex, l
 from kit.stream.backend.spill.places import places_of
 from kit.stream.backend.spill.resident_rows import BYTES_PER_ROW, ResidentRows
 from kit.stream.backend.spill.rows import FIXED, Unexpired, intervals, key_columns, made_rows, newest
+from kit.stream.backend.spill.snapshot_run import SnapshotRun
 from kit.stream.backend.spill.spilled_run import starts_of
 from kit.stream.backend.spill.spilled_state import SpilledState
 from kit.stream.backend.states.descriptors import StateDescriptor, StateKind, aspects_of_values
@@ -526,6 +527,19 @@ class StateTable:
         slots = self.index.find([codec.encode(keys, create=False) for codec, keys in columns])
         resident.is_written[slots[slots >= 0]] = True
         resident.cold.count(intervals(rows, "changed")[slots < 0], -1)
+
+    def leave_on_disk(self, key_groups: Mapping[int, pa.RecordBatch]) -> bool:
+        """Set all entries of an empty table, and leave them where they are: the rows of each key group, in the columns
+        of a snapshot. Returns False and does nothing if their keys do not ascend.
+        """
+        assert self.resident is not None, f"{self!r} is in memory only"
+        cold = self.resident.cold
+        try:
+            run = SnapshotRun(cold.schema, key_groups, self.context.max_parallelism, self.resident.interval)
+        except ValueError:
+            return False
+        cold.adopt(run)
+        return True
 
     def load_on_disk(self, pieces: Iterable[pa.Table], rows: int) -> None:
         """Set all entries of an empty table without bringing them into memory; a key that occurs twice counts once.
