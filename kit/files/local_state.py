@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import fs
@@ -43,8 +43,9 @@ from kit.core.state.handles import (
 from kit.core.state.operator_state import OperatorSubtaskState
 from kit.core.state.subtask_state_kind import SubtaskStateKind
 from kit.files.run_files import read_runs
-from kit.files.storage import CheckpointLocation, CheckpointStorage
+from kit.files.storage import CheckpointLocation, CheckpointStorage, UnfinishedFile
 from kit.machines.restore.prioritized import PrioritizedOperatorSubtaskState
+from kit.stream.backend.files.framing import Piece
 from kit.stream.backend.files.partial_file import PartialFile, ReadRange, read_wanted
 from kit.stream.backend.runs.manifest import decode_manifest
 
@@ -80,8 +81,12 @@ class LocalState:
     def store(self, subtask: int, checkpoint_id: int, file_name: str, data: bytes | pa.Buffer) -> None:
         """Keep a copy of a state file."""
         with suppress(StorageError):
-            path = f"{self._location(subtask, checkpoint_id).directory}/{file_name}.{zlib.crc32(data):08x}"
+            path = f"{self._location(subtask, checkpoint_id).directory}/{file_name}{_ending(zlib.crc32(data))}"
             self._files.write(path, data)
+
+    def begin_copy(self, subtask: int, checkpoint_id: int, file_name: str) -> CopyInProgress:
+        """Begin a copy of a state file that is written piece by piece."""
+        return CopyInProgress(self._files, f"{self._location(subtask, checkpoint_id).directory}/{file_name}")
 
     def store_list(self, subtask: int, checkpoint_id: int, file_name: str, manifest: bytes) -> None:
         """Keep the list of the runs of an incremental state, so that their copies are kept, too."""
@@ -133,12 +138,15 @@ class LocalState:
         return PrioritizedOperatorSubtaskState.of(state, [copy], checkpoint_id)
 
     def read(self, handle: StreamStateHandle) -> pa.Buffer | None:
-        """Return the bytes of a copy; None for other handles. Raises StorageError if they were changed."""
+        """Return the bytes of a copy, of which memory has what is in use; None for other handles.
+
+        Raises StorageError if they were changed.
+        """
         path = getattr(handle, "path", None)
         if path is None or not path.startswith(f"{self._directory}/"):
             return None
-        data = self._files.read(path)
-        if data.size != handle.state_size or f"{zlib.crc32(data):08x}" != path.rpartition(".")[2]:
+        data = self._files.mapped(path)
+        if data.size != handle.state_size or not path.endswith(_ending(zlib.crc32(data))):
             raise StorageError(f"{path!r} is not the copy that was written: the checkpoint's own file is read instead")
         return data
 
@@ -175,6 +183,48 @@ class LocalState:
         return []
 
 
+class CopyInProgress:
+    """A copy that is written piece by piece. Nothing here raises an error: what could not be written is no copy.
+
+    As a context manager it deletes what was written unless the block ends with `keep`.
+    """
+
+    def __init__(self, files: CheckpointStorage, path: str) -> None:
+        self._crc = 0
+        self._file: UnfinishedFile | None = None
+        with suppress(StorageError):
+            self._file = files.begin(path)
+
+    def write(self, piece: bytes | pa.Buffer) -> None:
+        """Write the next piece."""
+        if self._file is None:
+            return
+        self._crc = zlib.crc32(piece, self._crc)
+        try:
+            self._file.write(piece)
+        except StorageError:
+            self._file.drop()
+            self._file = None
+
+    def keep(self) -> None:
+        """Let the copy appear."""
+        if self._file is not None:
+            with suppress(StorageError):
+                self._file.finish(_ending(self._crc))
+
+    def __enter__(self) -> CopyInProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._file.drop()
+
+
+def _ending(crc: int) -> str:
+    """Return what comes behind the name of a file in that of its copy."""
+    return f".{crc:08x}"
+
+
 def _file_name(file: StreamStateHandle) -> str:
     return (file.path or "").rpartition("/")[2]
 
@@ -189,15 +239,21 @@ def _moved(handles: Any, there: dict[str, str]) -> Iterator[Any]:
             yield replace(handle, delegate=FileStateHandle(path, handle.delegate.state_size))
 
 
-ThroughDisk = Callable[[ReadRange], ReadRange]
-"""A function of a reader of a file: it returns a reader that keeps long ranges on the local disk."""
+class TemporaryFiles(Protocol):
+    """Files without names on the local disk, for state that may exceed memory."""
+
+    def through_disk(self, read_range: ReadRange) -> ReadRange:
+        """Return a function that reads the same, and keeps long ranges on the local disk."""
+
+    def written(self, write: Callable[[Callable[[Piece], object]], Any]) -> tuple[pa.Buffer, Any]:
+        """Return what `write` writes in pieces, of which memory has what is in use, and what it returns."""
 
 
 class StateReader:
     """A reader of the state that a task restores: an intact copy if there is one, else the checkpoint's own file.
 
-    Of incremental state, it reads only `key_groups` if the file is the checkpoint's own. Keyed state that may exceed
-    memory is read `through_disk`.
+    Of incremental state, it reads only `key_groups` if the file is the checkpoint's own. With `temporary` files, keyed
+    state may exceed memory.
     """
 
     def __init__(
@@ -206,10 +262,10 @@ class StateReader:
         local: LocalState | None,
         checkpoint_id: int,
         key_groups: KeyGroupRange,
-        through_disk: ThroughDisk | None = None,
+        temporary: TemporaryFiles | None = None,
     ) -> None:
         self._storage = storage
-        self._through_disk = through_disk
+        self._temporary = temporary
         self._local = local
         self._checkpoint_id = checkpoint_id
         self._key_groups = key_groups
@@ -270,4 +326,4 @@ class StateReader:
 
     def _reader_of(self, stream: StreamStateHandle) -> ReadRange:
         read_range = partial(self._storage.read_range, stream)
-        return read_range if self._through_disk is None else self._through_disk(read_range)
+        return read_range if self._temporary is None else self._temporary.through_disk(read_range)

@@ -121,6 +121,15 @@ class StateFiles:
             return pa.py_buffer(delegate.data)
         return self.read_range(delegate, 0, delegate.state_size)
 
+    def mapped(self, path: str) -> pa.Buffer:
+        """Return all bytes of a file that does not change any more, of which memory has what is in use, if possible.
+
+        Raises StorageError naming the path.
+        """
+        system, inner = self.place(path)
+        with _failing_to("read", path):
+            return system.mapped(inner)
+
     def read_range(self, handle: StreamStateHandle, offset: int, length: int) -> pa.Buffer:
         """Return `length` bytes of a handle from `offset` on, without reading the others.
 
@@ -424,6 +433,10 @@ class CheckpointStorage(StateFiles):
         """
         return CheckpointStateOutputStream(self, location, name)
 
+    def begin(self, path: str) -> UnfinishedFile:
+        """Begin a file that is written piece by piece, and appears when it is finished. Raises StorageError."""
+        return UnfinishedFile(self, path)
+
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file that appears in one step. Raises StorageError naming the path."""
         system, inner = self.place(path)
@@ -509,6 +522,43 @@ class CheckpointStorage(StateFiles):
             system.delete_directory(inner)
 
 
+class UnfinishedFile:
+    """A file that is written piece by piece. All methods but `drop` raise StorageError, which names the path."""
+
+    def __init__(self, storage: CheckpointStorage, path: str) -> None:
+        self._path = path
+        self._syncs = storage.syncs
+        self._system, self._inner = storage.place(path)
+        self._hidden = hidden(self._inner)
+        storage._make(posixpath.dirname(path))
+        with _failing_to("write", path):
+            self._file = self._system.create(self._hidden)
+        self._kept = False
+
+    def __repr__(self) -> str:
+        return f"UnfinishedFile({self._path!r})"
+
+    def write(self, piece: bytes | pa.Buffer) -> None:
+        """Write the next piece."""
+        with _failing_to("write", self._path):
+            self._file.write(piece)
+
+    def finish(self, ending: str = "") -> None:
+        """Let the file appear, under its path and an ending."""
+        with _failing_to("write", self._path):
+            self._file.close()
+            self._system.rename(self._hidden, f"{self._inner}{ending}", durable=self._syncs)
+        self._kept = True
+
+    def drop(self) -> None:
+        """Delete what was written, unless it is finished."""
+        if not self._kept:
+            with suppress(OSError, pa.ArrowException):
+                self._file.close()
+            with suppress(OSError, pa.ArrowException):
+                self._system.delete(self._hidden)
+
+
 class CheckpointStateOutputStream:
     """A writer of state to a file, piece by piece; small state goes into the handle instead of a file.
 
@@ -522,11 +572,9 @@ class CheckpointStateOutputStream:
         self._location = location
         self._name = name
         self._path = storage._state_path(location, name)
-        self._system, self._inner = storage.place(self._path)
         self._first: list[bytes | pa.Buffer] = []
         self._size = 0
-        self._file: pa.NativeFile | None = None
-        self._kept = False
+        self._file: UnfinishedFile | None = None
 
     def __repr__(self) -> str:
         return f"CheckpointStateOutputStream({self._path!r}, {self._size} B)"
@@ -538,32 +586,23 @@ class CheckpointStateOutputStream:
             self._first.append(piece)
             if self._size <= self._storage.memory_threshold_bytes:
                 return
-            self._storage._make(posixpath.dirname(self._path))
-        with _failing_to("write", self._path):
-            if self._file is None:
-                self._file = self._system.create(hidden(self._inner))
-                piece = b"".join(self._first)
-            self._file.write(piece)
+            self._file = self._storage.begin(self._path)
+            piece = b"".join(self._first)
+        self._file.write(piece)
 
     def close_and_get_handle(self) -> StreamStateHandle:
         """Finish the file, and return its handle."""
         if self._file is None:
             return ByteStreamStateHandle(self._name, b"".join(self._first))
-        with _failing_to("write", self._path):
-            self._file.close()
-            self._system.rename(hidden(self._inner), self._inner, durable=self._storage.syncs)
-        self._kept = True
+        self._file.finish()
         return _file_handle(self._location, self._name, self._size, self._path)
 
     def __enter__(self) -> CheckpointStateOutputStream:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._file is not None and not self._kept:
-            with suppress(OSError, pa.ArrowException):
-                self._file.close()
-            with suppress(OSError, pa.ArrowException):
-                self._system.delete(hidden(self._inner))
+        if self._file is not None:
+            self._file.drop()
 
 
 # ---- paths ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ before `SnapshotFailed` is returned. A file of in-flight data is written in one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -30,7 +31,7 @@ from kit.core.state.handles import (
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.core.state.subtask_state_kind import CHANNEL_KINDS, KEYED_KINDS, SubtaskStateKind
 from kit.files.answers import carry_out
-from kit.files.local_state import LocalState, StateReader, ThroughDisk
+from kit.files.local_state import LocalState, StateReader, TemporaryFiles
 from kit.files.output import Output
 from kit.files.run_files import not_ours
 from kit.files.storage import CheckpointLocation, CheckpointStorage
@@ -42,7 +43,7 @@ from kit.stream.operators.sources.source_spec import SourceSpec
 class TaskFiles:
     """The tasks' half of a host's input and output; one serves all tasks of a process.
 
-    Keyed state that is restored is read `through_disk`, if that is given: it may exceed memory.
+    With `temporary` files, keyed state may exceed memory.
 
     It does what Flink's `TaskStateManager` does for a task's state; `OperatorSnapshotFinalizer` runs the writing there.
     """
@@ -53,10 +54,10 @@ class TaskFiles:
         storage: CheckpointStorage,
         output: Output,
         local: LocalState | None = None,
-        through_disk: ThroughDisk | None = None,
+        temporary: TemporaryFiles | None = None,
     ) -> None:
         self._job = job
-        self._through_disk = through_disk
+        self._temporary = temporary
         self._storage = storage
         self._local = local
         self._output = output.begin_writing()
@@ -130,7 +131,7 @@ class TaskFiles:
         parts: list[RestoredPart] = []
         streams: dict[StreamStateHandle, Any] = {}
         wanted = command.key_group_range or KeyGroupRange.EMPTY
-        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id, wanted, self._through_disk)
+        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id, wanted, self._temporary)
         try:
             for operator_id, state in command.restore.state.subtask_states.items():
                 for foreign in (*state.managed_keyed_state, *state.raw_keyed_state):
@@ -214,19 +215,40 @@ class TaskFiles:
         location: CheckpointLocation,
         local: LocalState | None,
     ) -> tuple[StreamStateHandle, Any]:
-        """Write a part's file, and its `local` copy. Large files without one are written piece by piece if the storage
-        can. Return the handle of the file, and the content of the part's own handle.
+        """Write a part's file, and its `local` copy. Large files are written piece by piece if the storage can, or else
+        by way of a temporary file if there is one. Return the handle of the file, and the content of the part's own.
         """
-        if part.write is not None and local is None and self._storage.takes_pieces(location):
-            with self._storage.create_stream(location, part.file_name) as out:
-                where = part.write(out.write)
-                return out.close_and_get_handle(), where
+        if part.write is not None and self._storage.takes_pieces(location):
+            return self._write_pieces(command, part, location, local)
         assert part.encode is not None
-        data, where = part.encode()
+        if part.write is not None and self._temporary is not None:
+            data, where = self._temporary.written(part.write)
+        else:
+            data, where = part.encode()
         stream = self._storage.to_handle(data, location, part.file_name)
         if local is not None and not isinstance(stream, ByteStreamStateHandle):
             local.store(command.subtask, command.checkpoint_id, part.file_name, data)
         return stream, where
+
+    def _write_pieces(
+        self,
+        command: commands.WriteSnapshot,
+        part: SnapshotPart,
+        location: CheckpointLocation,
+        local: LocalState | None,
+    ) -> tuple[StreamStateHandle, Any]:
+        assert part.write is not None
+        with ExitStack() as stack:
+            out = stack.enter_context(self._storage.create_stream(location, part.file_name))
+            if local is None:
+                where = part.write(out.write)
+                return out.close_and_get_handle(), where
+            copy = stack.enter_context(local.begin_copy(command.subtask, command.checkpoint_id, part.file_name))
+            where = part.write(_both(out.write, copy.write))
+            handle = out.close_and_get_handle()
+            if not isinstance(handle, ByteStreamStateHandle):
+                copy.keep()
+            return handle, where
 
     def _write_runs(
         self, command: commands.WriteSnapshot, part: SnapshotPart, runs: SharedRuns
@@ -298,3 +320,13 @@ class TaskFiles:
 
     def __repr__(self) -> str:
         return f"TaskFiles({self._job.name})"
+
+
+def _both(write: Callable[[Any], object], write_too: Callable[[Any], object]) -> Callable[[Any], None]:
+    """Return a function that calls both, one after the other."""
+
+    def write_both(piece: Any) -> None:
+        write(piece)
+        write_too(piece)
+
+    return write_both

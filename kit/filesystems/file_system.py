@@ -98,6 +98,10 @@ class FileSystem(ABC):
             raise CutOffError(path, offset + data.size, wanted)
         return data
 
+    def mapped(self, path: str) -> pa.Buffer:
+        """Return all bytes of a file that does not change any more, of which memory has what is in use, if possible."""
+        return self.read_range(path)
+
     # ---- writing ------------------------------------------------------------------------------------------------
 
     @abstractmethod

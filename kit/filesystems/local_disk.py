@@ -49,6 +49,10 @@ class LocalDisk(ArrowFileSystem):
             return f"{existing} is of the kernel and holds no files"
         return "" if os.access(existing, os.W_OK | os.X_OK) else f"no permission for {existing}"
 
+    def mapped(self, path: str) -> pa.Buffer:
+        with pa.memory_map(path) as file:
+            return file.read_buffer()
+
     def put_new(self, path: str, data: bytes | pa.Buffer, *, durable: bool) -> bool:
         """Write a file as `put` does, unless there is one. The system decides which of two writers is the first."""
         if os.path.lexists(path):

@@ -148,7 +148,7 @@ class Slot:
                 open_storage(ticket.job, ticket.checkpoints),
                 ticket.output,
                 open_local_state(ticket.job, ticket.local_state),
-                None if self._space is None else self._space.through_disk,
+                self._space,
             )
             stack.callback(self._close_files)
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)

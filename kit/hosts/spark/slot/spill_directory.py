@@ -10,7 +10,9 @@ import ctypes
 import mmap
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -62,6 +64,15 @@ class SpillDirectory:
             return writer.finish().mapped()
 
         return read
+
+    def written(self, write: Callable[[Callable[[Piece], object]], Any]) -> tuple[pa.Buffer, Any]:
+        """Return what `write` writes in pieces, in a file of which memory has what is in use, and what it returns.
+
+        Raises what `write` raises, and StateError if there is no room.
+        """
+        writer = self.create()
+        result = write(writer.write)
+        return writer.finish().mapped(), result
 
     def return_memory(self) -> None:
         """Return to the system what Arrow and the C library keep of freed memory, if much was read or written."""
