@@ -16,6 +16,9 @@ is spare. In `executor-left` the job is reactive, and continues with the two of 
 executor is disturbed only after a warm one has replaced the last. `frozen-waits` has no spare slot, so it measures
 mostly how long Spark takes to end the frozen executor (ten seconds) and to start another.
 
+`kill-on-disk` has state on disk, 4 million keys of some 100 bytes with 64 MB of memory in each slot, checkpoints of
+what changed, and local copies of them.
+
 `python -m benchmarks.recovery -- kill freeze` runs only these cases; `KIT_RECOVERY_N` is the number of repetitions.
 """
 
@@ -31,6 +34,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -43,6 +47,7 @@ from kit import (
     SparkJob,
     StreamEnvironment,
     create_session,
+    max_,
     sum_,
 )
 from kit.hosts.spark.driver.driver import JobDriver
@@ -53,23 +58,37 @@ from tests.hosts.spark.cluster import StandaloneCluster, descendants, executor_o
 PARALLELISM = 2
 EXECUTORS = 3
 KEYS = 100_000
+KEYS_ON_DISK, MEMORY_MB = 4_000_000, 64
 WAIT_S = 60.0
 PHASES = ("noticed", "left", "joined", "running", "rows")
 Row = dict[str, float]
 
 
-def environment(directory: str, parallelism: int = PARALLELISM, reactive: bool = False) -> StreamEnvironment:
+def environment(
+    directory: str, parallelism: int = PARALLELISM, reactive: bool = False, on_disk: bool = False
+) -> StreamEnvironment:
     """A keyed sum without end."""
+    wide: dict[str, Any] = {f"max_{number}": max_("value") for number in range(10)} if on_disk else {}
     env = StreamEnvironment(
         "recovery",
         parallelism=parallelism,
         max_parallelism=16,
-        checkpoint=CheckpointConfig(interval_ms=1_000, directory=directory, tolerable_failures=1_000),
+        checkpoint=CheckpointConfig(
+            interval_ms=1_000,
+            directory=directory,
+            tolerable_failures=1_000,
+            incremental=on_disk,
+            local_recovery=on_disk,
+        ),
+        state_backend="disk" if on_disk else "memory",
+        state_memory_mb=MEMORY_MB,
         restart=FixedDelay(1_000_000, 0),
         rescaling=RescaleConfig(reactive=True, cooldown_ms=0) if reactive else None,
     )
-    source = GeneratorSource(10**12, key_count=KEYS, splits=8, rows_per_second=1_000_000)
-    sums = env.from_source(source, uid="rows").key_by("key").aggregate(total=sum_("value"), emit="final").uid("sums")
+    key_count, rows_per_second = (KEYS_ON_DISK, 300_000) if on_disk else (KEYS, 1_000_000)
+    source = GeneratorSource(10**12, key_count=key_count, splits=8, rows_per_second=rows_per_second)
+    keyed = env.from_source(source, uid="rows").key_by("key")
+    sums = keyed.aggregate(total=sum_("value"), emit="final", **wide).uid("sums")
     sums.sink_to(CollectSink("sums"), uid="out")
     return env
 
@@ -189,6 +208,12 @@ def await_executors(job: SparkJob) -> None:
     until(lambda: len(job.look.workers()) == wide and reads(job, driver.master.epoch), "the job runs")
 
 
+def entries_on_disk(job: SparkJob) -> int:
+    """Return the number of entries that are on disk."""
+    metrics = job.metrics()
+    return int(metrics[metrics["metric"] == "state_entries_on_disk"]["value"].sum())
+
+
 def void(_: object) -> None:
     """Do nothing."""
 
@@ -209,6 +234,7 @@ class Case:
     executors: int = EXECUTORS
     reactive: bool = False
     begins: str = ""
+    on_disk: bool = False
 
     @property
     def parallelism(self) -> int:
@@ -218,6 +244,7 @@ class Case:
 
 CASES: dict[str, Case] = {
     "kill": Case(kill, 20),
+    "kill-on-disk": Case(kill, 10, on_disk=True),
     "freeze": Case(freeze, 10),
     "rescale": Case(rescale, 20, begins="JobRescaled"),
     "executor-left": Case(executor, 20, "local-cluster", reactive=True),
@@ -279,13 +306,16 @@ def session(cluster: str, executors: int) -> Iterator[SparkSession]:
 def run(name: str, spark: SparkSession, count: int) -> None:
     """Measure a case `count` times."""
     case = CASES[name]
-    print(f"{name}: {spark.sparkContext.master}, parallelism {case.parallelism}, {KEYS:,} keys; ms", flush=True)
+    keys = KEYS_ON_DISK if case.on_disk else KEYS
+    print(f"{name}: {spark.sparkContext.master}, parallelism {case.parallelism}, {keys:,} keys; ms", flush=True)
     with tempfile.TemporaryDirectory() as directory:
-        env = environment(directory, case.parallelism, case.reactive)
+        env = environment(directory, case.parallelism, case.reactive, case.on_disk)
         with SparkJob(env, spark) as job:
             job.start()
             job.wait_until_running()
             until(lambda: reads(job, driver_of(job).master.epoch), "the first epoch reads")
+            if case.on_disk:
+                until(lambda: entries_on_disk(job) > 0.7 * KEYS_ON_DISK, "most keys are on disk")
             rows = []
             for number in range(count + 1):
                 row = measure(job, case.disturb(job), case.begins)

@@ -524,6 +524,8 @@ class HeapKeyedStateBackend:
             queue.delete(keys["key"], keys["timestamp_ms"], namespaces)
         elif name in self._tables:
             table = self._tables[name]
+            if table.is_left_on_disk and _left_on_disk(table, keys.to_batches(), stored, are_entries=False):
+                return
             for piece in self.pieces(keys.num_rows):
                 some = keys[piece]
                 table.clear(table.slots(some["key"], _namespaces(some), create=False))
@@ -548,10 +550,7 @@ class HeapKeyedStateBackend:
             if state.kind is StateKind.REDUCING:  # earlier versions wrote an entry for a key that had met only nulls
                 table = table.filter(table["value"].is_valid()) if table["value"].null_count else table
             is_whole = table.num_rows == sum(rows.batch.num_rows for rows in stored)
-            if is_first and is_whole and self._exceeds_memory(state, table):
-                if not (table.nbytes >= LEFT_ON_DISK_BYTES and _left_on_disk(state, table, stored)):
-                    state.load_on_disk(_by_key_groups(table, stored), table.num_rows)
-            else:
+            if not (is_whole and self._set_on_disk(state, table, stored, is_first=is_first)):
                 for piece in self.pieces(table.num_rows):
                     some = table[piece]
                     accesses = some[last_access.COLUMN] if state.expires else None
@@ -562,11 +561,21 @@ class HeapKeyedStateBackend:
                 f"State {name!r} has {table.num_rows} rows for {found} entries in {stored[0].file!r}"
             )
 
+    def _set_on_disk(self, state: StateTable, rows: pa.Table, stored: list[_StoredRows], *, is_first: bool) -> bool:
+        """Set restored entries without bringing them into memory: where they are, or sorted. Return False if they are few
+        or have to be changed.
+        """
+        if state.is_left_on_disk:
+            return _is_plain(state, rows) and _left_on_disk(state, rows.to_batches(), stored)
+        if not (is_first and self._exceeds_memory(state, rows)):
+            return False
+        if not (rows.nbytes >= LEFT_ON_DISK_BYTES and _left_on_disk(state, rows.to_batches(), stored)):
+            state.load_on_disk(_by_key_groups(rows, stored), rows.num_rows)
+        return True
+
     def _exceeds_memory(self, state: StateTable, rows: pa.Table) -> bool:
         """Return True if restored rows are the first of a state, and have no room in memory."""
-        if self._budget is None or len(state) or rows["value"].null_count:
-            return False
-        if state.expires and rows[last_access.COLUMN].null_count:  # they are accessed now
+        if self._budget is None or len(state) or not _is_plain(state, rows):
             return False
         return rows.num_rows * state.bytes_per_row() > self._budget.most_bytes
 
@@ -638,10 +647,17 @@ def _together(stored: list[_StoredRows]) -> Iterator[list[_StoredRows]]:
         yield together
 
 
-def _left_on_disk(state: StateTable, rows: pa.Table, stored: list[_StoredRows]) -> bool:
+def _is_plain(state: StateTable, rows: pa.Table) -> bool:
+    """Return True if rows can be entries without a change: none is null, and no last access is unknown, that is now."""
+    return not rows["value"].null_count and not (state.expires and rows[last_access.COLUMN].null_count)
+
+
+def _left_on_disk(
+    state: StateTable, batches: list[pa.RecordBatch], stored: list[_StoredRows], *, are_entries: bool = True
+) -> bool:
     """Leave the rows where they are, if each key group has one batch of them; return True if that was done."""
-    key_groups = dict(zip((each.key_group for each in stored), rows.to_batches()))
-    return len(key_groups) == len(stored) and state.leave_on_disk(key_groups)
+    key_groups = dict(zip((each.key_group for each in stored), batches))
+    return len(key_groups) == len(stored) and state.leave_on_disk(key_groups, are_entries=are_entries)
 
 
 def _by_key_groups(rows: pa.Table, stored: list[_StoredRows]) -> Iterator[pa.Table]:

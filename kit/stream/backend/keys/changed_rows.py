@@ -86,6 +86,11 @@ class ChangedRows:
         if len(known):
             self._removed.append((self._intervals.now, columns(known)))
 
+    def remove_keys(self, columns: Columns) -> None:
+        """Note that entries were removed that an earlier snapshot has, and the index does not."""
+        if self._intervals.now:
+            self._removed.append((self._intervals.now, columns))
+
     def after(self, interval: int, index: SlotIndex, unset: Mask | None = None) -> tuple[Slots, Slots]:
         """Return the slots of entries that changed after an interval, and of those that are unset since.
 

@@ -117,9 +117,13 @@ class ColdRows:
         return self._proceed(run.size, unexpired)
 
     def adopt(self, run: SnapshotRun) -> None:
-        """Add the rows of a snapshot as the first run. Its entries count."""
-        self.runs = (run,)
-        self._count[max(run.latest_change, self._floor)] += run.rows
+        """Add restored rows, which are newer than all that were added so."""
+        for older, rows in zip(self.runs, run.hidden(self.runs), strict=True):
+            if isinstance(older, SnapshotRun) and older.are_entries:
+                self._count[older.latest_change] -= rows
+        if run.are_entries:
+            self._count[run.latest_change] += run.rows
+        self.runs = (run, *self.runs)
 
     def _proceed(self, written_bytes: int, unexpired: Unexpired | None) -> list[pa.Table]:
         if self._merge is None:

@@ -1,7 +1,9 @@
-"""Snapshot run: the restored rows of a state as a run, while they are still where the restore put them.
+"""Snapshot run: restored rows of a state as a run, while they are still where the restore put them.
 
 To sort the rows of a large state takes long, and a job need not wait for it: a merge does so while the job runs. Until
 then a key is found in the snapshot's own order, in which the rows of each key group ascend by key and namespace.
+
+An incremental snapshot has several such runs for a state, and runs of notes for the keys that were removed in between.
 """
 
 from __future__ import annotations
@@ -15,18 +17,28 @@ import pyarrow as pa
 from kit.stream.backend.keys.key_order import ascend, rows_of, sort_columns
 from kit.stream.backend.picking import rows_at
 from kit.stream.backend.spill.places import Places, Rows, first_place, group_of, places_of
-from kit.stream.backend.spill.rows import key_columns, made_rows
+from kit.stream.backend.spill.rows import FIXED, key_columns, made_rows
+from kit.stream.backend.spill.run import Run
 
 _BLOCK_BYTES = 1 << 14
 
 
 class SnapshotRun:
-    """The rows of a snapshot by key group, in its columns; they count as added in one interval."""
+    """The rows of a snapshot by key group, in its columns; they count as changed in one interval.
+
+    They are entries, or, without the columns of values, notes that a key has none.
+    """
 
     is_in_order = False
 
     def __init__(
-        self, schema: pa.Schema, key_groups: Mapping[int, pa.RecordBatch], max_parallelism: int, interval: int
+        self,
+        schema: pa.Schema,
+        key_groups: Mapping[int, pa.RecordBatch],
+        max_parallelism: int,
+        interval: int,
+        *,
+        are_entries: bool = True,
     ) -> None:
         """Raises ValueError if the rows of a key group do not ascend."""
         if not all(ascend(sort_columns(key_columns(rows))) for rows in key_groups.values()):
@@ -34,6 +46,7 @@ class SnapshotRun:
         self.rows = sum(rows.num_rows for rows in key_groups.values())
         self.size = sum(rows.nbytes for rows in key_groups.values())
         self.latest_change = interval
+        self.are_entries = are_entries
         self._schema = schema
         self._key_groups = dict(key_groups)
         self._max_parallelism = max_parallelism
@@ -61,6 +74,20 @@ class SnapshotRun:
         """The bytes of the order of one key group."""
         found = self._sorted
         return 0 if found is None else found[1].nbytes + found[2].nbytes
+
+    def hidden(self, older: Sequence[Run]) -> list[int]:
+        """Return how many rows of each of these runs this one hides; they begin with the newest."""
+        counts = [0] * len(older)
+        for group, rows in self._key_groups.items():
+            keys = key_columns(rows)
+            for number, run in enumerate(older):
+                assert isinstance(run, SnapshotRun), f"{run!r} is newer than {self!r}"
+                there = run._key_groups.get(group)
+                if there is not None and len(keys[0]):
+                    is_there = rows_of(sort_columns(keys), sort_columns(key_columns(there))) >= 0
+                    counts[number] += int(np.count_nonzero(is_there))
+                    keys = [rows_at(column, np.flatnonzero(~is_there)) for column in keys]
+        return counts
 
     def find(self, wanted: Places, keys: Sequence[pa.Array]) -> tuple[Rows, list[pa.Table]]:
         """Return which of some distinct keys, whose places ascend, have a row here, and these rows in that order."""
@@ -107,7 +134,11 @@ class SnapshotRun:
         return at, order
 
     def _made(self, rows: pa.RecordBatch, at: Places) -> pa.Table:
-        interval: npt.NDArray[np.int32] = np.full(len(at), self.latest_change, np.int32)
+        changed: npt.NDArray[np.int32] = np.full(len(at), self.latest_change, np.int32)
+        added = np.zeros(len(at), np.int32)  # an older run may have the key: its removal has to be noted
         keys = key_columns(rows)
-        is_entry = np.ones(len(at), np.bool_)
-        return made_rows(self._schema, at, interval, interval, is_entry, keys, rows.columns[len(keys) :])
+        values = rows.columns[len(keys) :]
+        if not self.are_entries:
+            values = [pa.nulls(0, field.type) for field in list(self._schema)[len(FIXED) + len(keys) :]]
+        is_entry = np.full(len(at), self.are_entries)
+        return made_rows(self._schema, at, added, changed, is_entry, keys, values)

@@ -528,17 +528,28 @@ class StateTable:
         resident.is_written[slots[slots >= 0]] = True
         resident.cold.count(intervals(rows, "changed")[slots < 0], -1)
 
-    def leave_on_disk(self, key_groups: Mapping[int, pa.RecordBatch]) -> bool:
-        """Set all entries of an empty table, and leave them where they are: the rows of each key group, in the columns
-        of a snapshot. Returns False and does nothing if their keys do not ascend.
+    @property
+    def is_left_on_disk(self) -> bool:
+        """True if it has restored entries, and all of them are where the restore put them."""
+        runs = () if self.resident is None else self.resident.cold.runs
+        return bool(runs) and not len(self.index) and not any(run.is_in_order for run in runs)
+
+    def leave_on_disk(self, key_groups: Mapping[int, pa.RecordBatch], *, are_entries: bool = True) -> bool:
+        """Set entries, or without `are_entries` remove them, and leave the rows where they are: those of each key group
+        in the columns of a snapshot, for removals without values. No entry is in memory yet.
+
+        Returns False and does nothing if the keys do not ascend.
         """
         assert self.resident is not None, f"{self!r} is in memory only"
-        cold = self.resident.cold
+        cold, interval = self.resident.cold, self.resident.interval
         try:
-            run = SnapshotRun(cold.schema, key_groups, self.context.max_parallelism, self.resident.interval)
+            run = SnapshotRun(cold.schema, key_groups, self.context.max_parallelism, interval, are_entries=are_entries)
         except ValueError:
             return False
         cold.adopt(run)
+        if not are_entries:
+            for rows in key_groups.values():
+                self.resident.remove_keys(tuple(key_columns(rows)))
         return True
 
     def load_on_disk(self, pieces: Iterable[pa.Table], rows: int) -> None:
