@@ -562,8 +562,9 @@ class HeapKeyedStateBackend:
             )
 
     def _set_on_disk(self, state: StateTable, rows: pa.Table, stored: list[_StoredRows], *, is_first: bool) -> bool:
-        """Set restored entries without bringing them into memory: where they are, or sorted. Return False if they are few
-        or have to be changed.
+        """Set restored entries without bringing them into memory: where they are, or sorted.
+
+        Return False, and do nothing, if they are few or have to be changed.
         """
         if state.is_left_on_disk:
             return _is_plain(state, rows) and _left_on_disk(state, rows.to_batches(), stored)
