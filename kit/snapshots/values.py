@@ -40,6 +40,7 @@ from kit.snapshots.pieces import (
     UNION,
     Piece,
 )
+from kit.snapshots.serializers.reading import NO_DECODERS
 from kit.snapshots.source import Snapshot, inline_bytes
 from kit.snapshots.state_tables import StateTable, StateTables
 from kit.stream.backend.files.framing import state_kind, state_name
@@ -144,7 +145,7 @@ class _Reader:
         for operator, label, subtask, state, source in self._subtasks():
             for handle in state.managed_keyed_state:
                 try:
-                    for part in parts_of((handle,), (), source, operator.max_parallelism, {}):
+                    for part in parts_of((handle,), (), source, operator.max_parallelism, NO_DECODERS):
                         if isinstance(part, KeyedPart):
                             self._decode(part, label, f"{label}/{subtask}", found)
                         elif isinstance(handle, IncrementalRemoteKeyedStateHandle):
@@ -175,7 +176,7 @@ class _Reader:
             lists = state.managed_operator_state
             try:
                 streams = (source.stream(each.delegate) for each in lists)
-                for each in operator_parts_of(iter(lists), streams, {}):
+                for each in operator_parts_of(iter(lists), streams, NO_DECODERS):
                     for info in each.infos() if isinstance(each, OperatorPart) else ():
                         rows = each.table(info.name)
                         if rows is not None and rows.num_rows:

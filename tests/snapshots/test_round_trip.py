@@ -12,6 +12,7 @@ from kit.snapshots.checkpoints.keyed_parts import KeyGroupsPart, SstPart, parts_
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.formats.headers import TIMER, KeyedState
 from kit.snapshots.formats.rows import PairDecoder, PairEncoder, Rows, encoded
+from kit.snapshots.serializers.reading import NO_DECODERS
 from tests.flink_data import value_cases, values
 from tests.snapshots.flink_types import cases, operator_cases, savepoints
 
@@ -50,7 +51,7 @@ def encode_all(folder: Path) -> Counter[str]:
     compared: Counter[str] = Counter()
     for operator in checkpoint.metadata.operator_states:
         for state in operator.subtask_states.values():
-            for part in parts_of(state.managed_keyed_state, (), source, operator.max_parallelism, {}):
+            for part in parts_of(state.managed_keyed_state, (), source, operator.max_parallelism, NO_DECODERS):
                 assert isinstance(part, KeyGroupsPart | SstPart)
                 if any(each.value.is_opaque for each in part.states.values()) and case == "savepoint-native":
                     continue

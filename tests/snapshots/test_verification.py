@@ -20,7 +20,7 @@ from kit.snapshots.leaf_streams import streams_of
 from tests.flink_data import checkpoint_cases, checkpoints, kryo_cases, value_cases, values
 from tests.properties import examples_of_each
 from tests.snapshots.test_checksums import CASES as WITH_CHECKSUMS
-from tests.snapshots.test_checksums import summed, whole
+from tests.snapshots.test_checksums import states, summed, whole
 
 SEVERAL = sorted({case: (version, case) for version, case in value_cases()}.values())
 
@@ -79,6 +79,9 @@ def test_each_changed_bit_with_a_checksum_is_found_in_its_file(version: str, cas
     try:
         file.write_bytes(changed)
         found = kit.open_checkpoint(folder).verify()
+        if not found.damaged:  # other compressed bytes may stand for the same
+            assert states(folder) == whole(version, case)
+            return
     except CheckpointError:  # the metadata itself cannot be read any more
         assert file.name == "_metadata"
         return

@@ -15,6 +15,7 @@ from kit.advice import ParallelismPlan
 from kit.core.arguments.checks import flag_given
 from kit.core.display import display
 from kit.core.metadata import CheckpointMetadata, MetadataVersion
+from kit.core.metadata.versions import V5
 from kit.core.state.errors import CheckpointError, StateError
 from kit.core.state.handles import KeyGroupRange
 from kit.core.state.operator_state import OperatorState
@@ -39,9 +40,10 @@ from kit.snapshots.checkpoints.storage import Storage, measured
 from kit.snapshots.checkpoints.verification import Verification, VerifiedFile, verified
 from kit.snapshots.checkpoints.versioned_items import COMMITTER_STATE, SOURCE_READER_STATE
 from kit.snapshots.conditions import Conditions
-from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.formats.rows import Rows
 from kit.snapshots.given_keys import KeyType, key_from_text
+from kit.snapshots.serializers.opaque import Decode
+from kit.snapshots.serializers.reading import Decoders
 from kit.snapshots.serializers.type_names import type_named
 from kit.snapshots.serializers.types import Type
 from kit.snapshots.surgery.drafts import Origin
@@ -57,7 +59,7 @@ def open_checkpoint(
     path: str | os.PathLike[str],
     *,
     follow: bool = False,
-    decoders: Decoders | None = None,
+    decoders: Mapping[str, Decode] | None = None,
     file_system: fs.FileSystem | None = None,
     uids: Iterable[str] = (),
 ) -> Checkpoint:
@@ -85,7 +87,7 @@ def open_checkpoint(
 def opened(
     path: str | os.PathLike[str],
     files: StateFiles,
-    decoders: Decoders,
+    decoders: Mapping[str, Decode],
     uids: Iterable[str] = (),
     *,
     follow: bool,
@@ -94,7 +96,8 @@ def opened(
     """Open a checkpoint as `open_checkpoint` does; files that were `listed` are not looked for again."""
     found = located(path, files)
     source = StateBytes(files, found.directory, follow=follow, listed=listed)
-    return Checkpoint(with_uids(found.metadata, uids), found.layout, found.data, source, decoders, uids)
+    reading = Decoders(decoders, has_kryo_5=found.layout.number >= V5.number)
+    return Checkpoint(with_uids(found.metadata, uids), found.layout, found.data, source, reading, uids)
 
 
 class Checkpoint:
@@ -123,7 +126,7 @@ class Checkpoint:
 
         Raises SavepointNotFoundError and CheckpointError as `open_checkpoint` does.
         """
-        return opened(path, self._source.files, self._decoders, self._uids, follow=self._source.follow)
+        return opened(path, self._source.files, self._decoders.given, self._uids, follow=self._source.follow)
 
     @property
     def directory(self) -> str:

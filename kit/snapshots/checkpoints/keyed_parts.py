@@ -24,12 +24,13 @@ from kit.core.state.handles import (
 from kit.snapshots.checkpoints.state_bytes import FileCheck, How, StateBytes, Stream
 from kit.snapshots.formats.canonical import CanonicalGroups, Pair, prefix_size
 from kit.snapshots.formats.compression import UNCOMPRESSED, decompressed
-from kit.snapshots.formats.headers import TIMER, Decoders, KeyedHeader, KeyedState, read_keyed_header
+from kit.snapshots.formats.headers import TIMER, KeyedHeader, KeyedState, read_keyed_header
 from kit.snapshots.formats.heap import HeapGroups
 from kit.snapshots.formats.raw_timers import DOMAINS, TimerService, add_timers, is_timers, read_timers, timer_state_name
 from kit.snapshots.formats.rocksdb import SstGroups
 from kit.snapshots.formats.rows import Measures, Rows
 from kit.snapshots.formats.sst import SstFile
+from kit.snapshots.serializers.reading import Decoders
 from kit.snapshots.serializers.types import Type
 from kit.stream.backend.files.framing import state_kind, state_name
 from kit.stream.backend.files.snapshot import EVENT_TIMERS, MAGIC, PROCESSING_TIMERS, KeyedStateFile

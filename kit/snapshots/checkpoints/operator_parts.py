@@ -14,8 +14,9 @@ from kit.snapshots.checkpoints.keyed_parts import StateInfo
 from kit.snapshots.checkpoints.state_bytes import FileCheck, How, Stream
 from kit.snapshots.checkpoints.versioned_items import ITEMS, decoded_items, is_versioned
 from kit.snapshots.formats.compression import decompressed
-from kit.snapshots.formats.headers import Decoders, read_operator_header
+from kit.snapshots.formats.headers import read_operator_header
 from kit.snapshots.formats.operator_state import read_entry
+from kit.snapshots.serializers.reading import Decoders
 from kit.snapshots.serializers.types import column
 from kit.stream.backend.operator_store import MAGIC, OperatorStateFile
 

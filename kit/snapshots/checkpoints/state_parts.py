@@ -11,7 +11,7 @@ from kit.snapshots.checkpoints.keyed_parts import ArrowKeyedPart, KeyedPart, Sta
 from kit.snapshots.checkpoints.naming import errors_about
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.state_bytes import StateBytes
-from kit.snapshots.formats.headers import Decoders
+from kit.snapshots.serializers.reading import Decoders
 
 
 class StateParts:

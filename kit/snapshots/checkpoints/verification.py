@@ -27,8 +27,8 @@ from kit.snapshots.checkpoints.keyed_parts import parts_of
 from kit.snapshots.checkpoints.naming import label
 from kit.snapshots.checkpoints.operator_parts import operator_parts_of
 from kit.snapshots.checkpoints.state_bytes import FileCheck, How, OutsideError, StateBytes
-from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.leaf_streams import leaf_streams
+from kit.snapshots.serializers.reading import Decoders
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,7 +1,8 @@
 """Snappy's framing format, in which Flink compresses snapshots.
 
-A stream is chunks, each after its kind and length. A chunk of kind 0xFF begins a stream; kinds from 0x80 up may be
-skipped. Each chunk has the CRC-32C of what it contains, which is compared.
+A stream is chunks, each after its kind and length. A chunk of kind 0xFF begins a stream. Each other chunk has the
+CRC-32C of what it contains, which is compared. The format has kinds that a reader may skip; Flink writes none of them,
+so here they are damage.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from kit.snapshots.formats.checksums import SUM_BYTES, check, masked_crc32c
 from kit.snapshots.serializers.reading import Reader
 
 UNCOMPRESSED = "the uncompressed state"
-COMPRESSED, PLAIN, FIRST_SKIPPABLE, STREAM_START = 0x00, 0x01, 0x80, 0xFF
+COMPRESSED, PLAIN, STREAM_START = 0x00, 0x01, 0xFF
+STREAM_NAME = b"sNaPpY"
 MOST_CHUNK_BYTES = 1 << 16
 """The format allows 65,536 bytes in a chunk before compression."""
 _SNAPPY = pa.Codec("snappy")
@@ -49,6 +51,8 @@ def _chunks(data: bytes) -> Iterator[bytes | None]:
         start, kind, size = reader.at, reader.uint8(), int.from_bytes(reader.take(3), "little")
         held = reader.take(size)
         if kind == STREAM_START:
+            if held != STREAM_NAME:
+                raise DamagedError(f"found the start of a stream with {held!r}, expected {STREAM_NAME!r}", start)
             yield None
         elif kind in (COMPRESSED, PLAIN):
             try:
@@ -57,8 +61,10 @@ def _chunks(data: bytes) -> Iterator[bytes | None]:
             except DamagedError as error:
                 raise error.moved(start) from error
             yield chunk
-        elif kind < FIRST_SKIPPABLE:
-            raise reader.error(f"a chunk of kind {kind:#x}", "one of Snappy's framing format")
+        else:
+            raise DamagedError(
+                f"found a chunk of kind {kind:#x}, expected one that Flink writes: 0x0, 0x1 or 0xff", start
+            )
 
 
 def snappy(data: bytes, most: int) -> bytes:

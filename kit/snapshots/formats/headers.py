@@ -12,8 +12,8 @@ from functools import cached_property
 
 from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.serializers.composite import Timer, Ttl
-from kit.snapshots.serializers.opaque import Decode, Opaque
-from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.opaque import Opaque
+from kit.snapshots.serializers.reading import NO_DECODERS, Decoders, Reader
 from kit.snapshots.serializers.serializer_snapshots import read_versioned
 from kit.snapshots.serializers.types import Mapping, Sequential, Type
 
@@ -22,8 +22,6 @@ OPERATOR_VERSIONS = (5, 6)
 OPERATOR_VERSION_WITH_COMPRESSION = 6
 KEY_VALUE, OPERATOR, BROADCAST, TIMERS, ASYNC_KEY_VALUE = range(5)
 MAP, LIST, TIMER = "MAP", "LIST", "TIMER"
-Decoders = MappingOf[str, Decode]
-"""The user's decoders, by the name of the class."""
 KINDS = ("VALUE", LIST, "REDUCING", "FOLDING", "AGGREGATING", MAP)
 
 
@@ -91,10 +89,10 @@ class KeyedHeader:
         raise KeyError(name)
 
 
-def read_keyed_header(data: bytes, decoders: Decoders | None = None) -> KeyedHeader:
+def read_keyed_header(data: bytes, decoders: Decoders = NO_DECODERS) -> KeyedHeader:
     """Read the head of keyed state. Raises CheckpointError."""
     reader = Reader(data)
-    reader.decoders = decoders or {}
+    reader.decoders = decoders
     version = reader.int32()
     if version != KEYED_VERSION:
         reader.at = 0
@@ -199,10 +197,10 @@ class OperatorHeader:
     version: int = OPERATOR_VERSION_WITH_COMPRESSION
 
 
-def read_operator_header(data: bytes, decoders: Decoders | None = None) -> OperatorHeader:
+def read_operator_header(data: bytes, decoders: Decoders = NO_DECODERS) -> OperatorHeader:
     """Read the head of operator state. Raises CheckpointError."""
     reader = Reader(data)
-    reader.decoders = decoders or {}
+    reader.decoders = decoders
     version = reader.int32()
     if version not in OPERATOR_VERSIONS:
         reader.at = 0

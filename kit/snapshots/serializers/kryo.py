@@ -1,27 +1,35 @@
 """Simple Java values that Kryo wrote: boxed numbers, strings, `java.time`, big numbers, collections of these.
 
-A serializer's snapshot names the class, and not the version of Kryo. Flink 2 has Kryo 5, which is read here. Flink 1
-has Kryo 2, which writes some numbers in another byte order. So these values stay bytes unless the user asks for them:
-pass `KRYO_DECODERS` as the `decoders` of `kit.open_checkpoint` for a checkpoint of Flink 2.
+A serializer's snapshot names the class, and not the version of Kryo. Flink 2 has Kryo 5, which is read here, and a
+checkpoint of Flink 2 can be told by its metadata. Flink 1 has Kryo 2, which writes some numbers in another byte order:
+its values stay bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
+
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.serializers.opaque import Decode
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.temporal import millis_text, moment_text, time_text
+from kit.snapshots.serializers.types import Type
 
 NULL, BY_NAME, FIRST_ID = 0, 1, 2
 REGISTERED = ("Integer", "String", "Float", "Boolean", "Byte", "Character", "Short", "Long", "Double")
 """The classes that Kryo registers itself, by their ids."""
 UUID_ID, DECLARED_ID = 82, 85
-"""The ids under which Flink registers `java.util.UUID`, and the class that a serializer is for."""
+"""The ids under which Flink registers `java.util.UUID`, and the first of the classes that a snapshot lists: the class
+of the values.
+"""
 WITHOUT_REFERENCE = frozenset(REGISTERED) - {"String"}
 OFFSET_SECONDS = 127
 MORE, WIDE, FLAG, LAST = 0x40, 0x80, 0x80, 0x80
@@ -29,16 +37,60 @@ LONGEST = 9
 """The most bytes of a number."""
 
 
+class KryoValue(Type):
+    """A value whose end is found by reading it: what is in it is simple, or else it is refused.
+
+    Its column is text, unless its class is that of a number or of bytes. A collection is JSON.
+    """
+
+    def __init__(self, class_name: str, registered: Sequence[str], decoder: Decode | None = None) -> None:
+        self.class_name, self.name, self.decoder = class_name, class_name, decoder
+        self._registered = tuple(registered)
+        self.arrow = pa.string() if decoder is not None else _COLUMNS.get(class_name, pa.string())
+
+    def read(self, reader: Reader) -> Any:
+        """Read a value. Raises CheckpointError for an object of another class inside."""
+        inner = _Kryo(self._registered, reader.data, reader.at, reader.end)
+        found = inner.value(self.class_name)
+        held = reader.data[reader.at : inner.at]
+        reader.at = inner.at
+        return _plain(found, self.class_name) if self.decoder is None else self.decoder(held)
+
+    def to_text(self, value: Any) -> Any:
+        """Return what a decoder gave as text, as JSON if it is none."""
+        return value if self.decoder is None or value is None or isinstance(value, str) else _json(value)
+
+
+def is_simple(class_name: str) -> bool:
+    """Return True if Kryo's values of a declared class are read here."""
+    return class_name in KRYO_DECODERS
+
+
+def _plain(value: Any, class_name: str) -> Any:
+    """Return a value as its column has it."""
+    if value is None or class_name in _COLUMNS or isinstance(value, str):
+        return value
+    return _json(value)
+
+
+def _json(value: Any) -> str:
+    def text_of(each: Any) -> str:
+        return each.hex() if isinstance(each, bytes) else str(each)
+
+    return json.dumps(value, default=text_of, ensure_ascii=False)
+
+
+class UnknownClassError(CheckpointError):
+    """Kryo wrote an object whose fields only its class knows."""
+
+
 def decode_kryo(declared: str, held: bytes) -> Any:
     """Return the value in bytes that Kryo 5 wrote, as Flink's `KryoSerializer` for class `declared` does.
 
     Raises CheckpointError for another class inside, or for damaged bytes.
     """
-    reader = _Kryo(declared, held)
-    try:
-        found = reader.any()
-    except (ValueError, OverflowError) as error:  # a month of 13, say
-        raise reader.error(str(error), f"a value of {declared}") from None
+    reader = _Kryo((declared,), held)
+    found = reader.value(declared)
     if reader.left:
         raise reader.error(f"{reader.left} more bytes of a value", f"the end of a value of {declared}")
     return found
@@ -47,11 +99,20 @@ def decode_kryo(declared: str, held: bytes) -> Any:
 class _Kryo(Reader):
     """Kryo's input: its numbers are little-endian, and an object that occurs again is a reference to the first."""
 
-    __slots__ = ("_declared", "_names", "_objects")
+    __slots__ = ("_names", "_objects", "_registered")
 
-    def __init__(self, declared: str, data: bytes) -> None:
-        super().__init__(data)
-        self._declared, self._names, self._objects = declared, list[str](), list[Any]()
+    def __init__(self, registered: Sequence[str], data: bytes, at: int = 0, end: int | None = None) -> None:
+        super().__init__(data, at, end)
+        self._registered, self._names, self._objects = registered, list[str](), list[Any]()
+
+    def value(self, declared: str) -> Any:
+        """Read a value as a serializer for this class writes it."""
+        try:
+            return self.any()
+        except CheckpointError:
+            raise
+        except (ValueError, OverflowError) as error:  # a month of 13, say
+            raise self.error(str(error), f"a value of {declared}") from None
 
     def any(self) -> Any:
         """Read a class, then an object of it."""
@@ -74,14 +135,16 @@ class _Kryo(Reader):
             return f"java.lang.{REGISTERED[number]}"
         if number == UUID_ID:
             return "java.util.UUID"
-        if number == DECLARED_ID:
-            return self._declared
+        if DECLARED_ID <= number < DECLARED_ID + len(self._registered):
+            return self._registered[number - DECLARED_ID]
         raise self.error(f"class {number} of Kryo's", "a simple class of Java")
 
     def _object(self, name: str) -> Any:
         read = _READ.get(name)
         if read is None:
-            raise self.error(f"an object of {name}", "a simple class of Java: give a decoder for it")
+            raise UnknownClassError(
+                f"values of {name}, which Kryo wrote, cannot be read: only the class knows its fields; give a decoder"
+            )
         if name.rpartition(".")[2] in WITHOUT_REFERENCE:
             return read(self)
         number = self.varint()
@@ -304,8 +367,21 @@ _READ: Mapping[str, Callable[[_Kryo], Any]] = {
 }
 
 
+_COLUMNS: Mapping[str, pa.DataType] = {
+    "java.lang.Integer": pa.int32(),
+    "java.lang.Long": pa.int64(),
+    "java.lang.Short": pa.int16(),
+    "java.lang.Byte": pa.int8(),
+    "java.lang.Boolean": pa.bool_(),
+    "java.lang.Float": pa.float32(),
+    "java.lang.Double": pa.float64(),
+    "java.time.Year": pa.int32(),
+    "[B": pa.binary(),
+}
+"""The columns of classes whose values are no text."""
+
 KRYO_DECODERS: Mapping[str, Callable[[bytes], Any]] = {
     name: partial(decode_kryo, name)
     for name in (*_READ, "java.lang.Object", "java.lang.Number", "java.util.List", "java.util.Map")
 }
-"""Decoders of simple classes, for `kit.open_checkpoint`: values of a checkpoint of Flink 2 that only Kryo reads."""
+"""Decoders of simple classes, for `kit.open_checkpoint`, with collections as columns of their own types."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kit.core.metadata.primitives import decode_modified_utf8
@@ -19,10 +20,29 @@ _FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
 MAX_VARINT_SHIFT = 63
 
 
+@dataclass(frozen=True, slots=True)
+class Decoders:
+    """How values are read that only Java code can read.
+
+    `given` are a user's decoders: by class name, the bytes of a value in, the value out. With `has_kryo_5`, Flink 2
+    wrote the values.
+    """
+
+    given: Mapping[str, Callable[[bytes], Any]] = field(default_factory=dict)
+    has_kryo_5: bool = False
+
+    def get(self, class_name: str) -> Callable[[bytes], Any] | None:
+        """Return the user's decoder for a class."""
+        return self.given.get(class_name)
+
+
+NO_DECODERS = Decoders()
+
+
 class Reader:
     """Java's `DataInput` over bytes. Every read raises DamagedError if the bytes end too early.
 
-    `decoders` are the user's own for classes that only Java code can read; serializer snapshots are read with them.
+    Serializer snapshots are read with its `decoders`.
     """
 
     __slots__ = ("at", "data", "decoders", "depth", "end")
@@ -30,7 +50,7 @@ class Reader:
     def __init__(self, data: bytes, at: int = 0, end: int | None = None) -> None:
         self.data, self.at, self.depth = data, at, 0
         self.end = len(data) if end is None else end
-        self.decoders: Mapping[str, Callable[[bytes], Any]] = {}
+        self.decoders = NO_DECODERS
 
     @property
     def left(self) -> int:

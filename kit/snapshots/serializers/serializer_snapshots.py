@@ -16,6 +16,7 @@ from kit.snapshots.serializers.avro import avro_type
 from kit.snapshots.serializers.basic import BASIC, BYTES, INTEGER, LONG, Enumeration, read_string
 from kit.snapshots.serializers.composite import Either, MaskedList, Optional, Row, Timer, Ttl, tuple_of
 from kit.snapshots.serializers.java_objects import read_java_object
+from kit.snapshots.serializers.kryo import KryoValue, is_simple
 from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.operators import (
     DEWEY_NUMBER,
@@ -53,6 +54,8 @@ from kit.snapshots.serializers.types import Mapping, Sequential, Type, list_of, 
 COMPOSITE, NESTED = 911108, 1333245
 OPTIONAL_MAP = 0x4F2C69A3D70
 SNAPSHOT_FORMAT = 2
+NO_SERIALIZER = bytes(4)
+"""The end of a registration with Kryo for which no serializer was given."""
 FLINK = "org.apache.flink."
 ReadBody = Callable[[Reader, int], Type]
 """Reads the body of a snapshot, whose version is given."""
@@ -244,15 +247,27 @@ def _pojo(reader: Reader, version: int) -> Type:
 
 
 def _kryo(reader: Reader, version: int) -> Type:
+    """Read the classes that are registered with Kryo, and the serializers that users gave it for some or for all."""
     class_name = reader.utf()
-    for _ in range(3):
-        _expect_names(reader)
-        for _ in range(reader.count("names", 4)):
-            reader.utf()
-            for _ in range(2):
-                if reader.boolean():
-                    reader.skip(reader.count("bytes"))
-    return _opaque(reader, class_name)
+    registered, *defaults = (_kryo_names(reader) for _ in range(3))
+    is_own = any(defaults) or any(
+        name == class_name and not held.endswith(NO_SERIALIZER) for name, held in registered if held
+    )
+    decoders = reader.decoders
+    if is_own or not decoders.has_kryo_5 or not is_simple(class_name):
+        return _opaque(reader, class_name)
+    return KryoValue(class_name, [name for name, _ in registered], decoders.get(class_name))
+
+
+def _kryo_names(reader: Reader) -> list[tuple[str, bytes]]:
+    """Read names, of each the last of the two items that it may have."""
+    _expect_names(reader)
+    found = []
+    for _ in range(reader.count("names", 4)):
+        name = reader.utf()
+        items = [reader.blob() if reader.boolean() else b"" for _ in range(2)]
+        found.append((name, items[-1]))
+    return found
 
 
 def _generic(reader: Reader, version: int) -> Type:

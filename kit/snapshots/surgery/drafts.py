@@ -12,8 +12,9 @@ from kit.core.state.operator_state import OperatorState, without_in_flight_data
 from kit.snapshots.checkpoints.keyed_parts import ArrowKeyedPart, KeyedPart, RawTimersPart, parts_of
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.formats.canonical import Pair
-from kit.snapshots.formats.headers import Decoders, KeyedState
+from kit.snapshots.formats.headers import KeyedState
 from kit.snapshots.formats.headers import OperatorState as ListState
+from kit.snapshots.serializers.reading import Decoders
 
 ChangePairs = Callable[[KeyedState, int, Sequence[Pair]], Sequence[Pair]]
 """Change the pairs of one state in one key group, whose number is given."""

@@ -319,7 +319,7 @@ class Edit:
         try:
             target.finish(write_metadata(self._metadata(target, copies=copy), self._origin.layout))
             follow = bool(self._moved) or not copy
-            decoders = self._origin.decoders
+            decoders = self._origin.decoders.given
             opened = self._reopen(path, follow=follow, decoders=decoders, file_system=files.file_system)
             self._check_result(opened)
         except BaseException:
