@@ -84,6 +84,8 @@ _ROWS_AT_ONCE = 1 << 16
 """The rows that are processed before room is made, if memory has a limit."""
 LEFT_ON_DISK_BYTES = 1 << 25
 """The size from which on restored rows that exceed memory are not sorted before the job starts: that takes long."""
+MOST_LEFT_RUNS = 40
+"""The most runs of a state that are left so: each is searched for each batch, until a merge has put them in order."""
 _NOTED = 0.5
 """The share of the memory budget from which on it is noted when rows are used."""
 
@@ -524,7 +526,8 @@ class HeapKeyedStateBackend:
             queue.delete(keys["key"], keys["timestamp_ms"], namespaces)
         elif name in self._tables:
             table = self._tables[name]
-            if table.is_left_on_disk and _left_on_disk(table, keys.to_batches(), stored, are_entries=False):
+            may_stay = 0 < table.runs_left_on_disk < MOST_LEFT_RUNS
+            if may_stay and _left_on_disk(table, keys.to_batches(), stored, are_entries=False):
                 return
             for piece in self.pieces(keys.num_rows):
                 some = keys[piece]
@@ -555,7 +558,7 @@ class HeapKeyedStateBackend:
                     some = table[piece]
                     accesses = some[last_access.COLUMN] if state.expires else None
                     state.restore(some["key"], _namespaces(some), some["value"], accesses)
-            found = len(state)
+            found = len(state) if is_first else 0
         if is_first and found != table.num_rows:
             raise StateRestoreError(
                 f"State {name!r} has {table.num_rows} rows for {found} entries in {stored[0].file!r}"
@@ -566,8 +569,9 @@ class HeapKeyedStateBackend:
 
         Return False, and do nothing, if they are few or have to be changed.
         """
-        if state.is_left_on_disk:
-            return _is_plain(state, rows) and _left_on_disk(state, rows.to_batches(), stored)
+        if state.runs_left_on_disk:
+            may_stay = state.runs_left_on_disk < MOST_LEFT_RUNS and _is_plain(state, rows)
+            return may_stay and _left_on_disk(state, rows.to_batches(), stored)
         if not (is_first and self._exceeds_memory(state, rows)):
             return False
         if not (rows.nbytes >= LEFT_ON_DISK_BYTES and _left_on_disk(state, rows.to_batches(), stored)):

@@ -63,6 +63,7 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     if request.param in (ONE_PLACE, LEFT):
         monkeypatch.setattr(heap, "LEFT_ON_DISK_BYTES", 0)
     if request.param == ONE_PLACE:
+        monkeypatch.setattr(heap, "MOST_LEFT_RUNS", 2)
         monkeypatch.setattr(places, "_MULTIPLIER", 0)
     return str(request.param)
 

@@ -15,7 +15,7 @@ from kit.stream.backend.spill.merging import Merge, to_merge
 from kit.stream.backend.spill.places import Rows, first_place, places_of
 from kit.stream.backend.spill.rows import Unexpired, are_entries, key_columns, places, taken
 from kit.stream.backend.spill.run import Run
-from kit.stream.backend.spill.snapshot_run import SnapshotRun
+from kit.stream.backend.spill.snapshot_run import SnapshotRun, hidden_rows
 from kit.stream.backend.spill.spill_space import SpillSpace
 from kit.stream.backend.spill.spilled_run import RunWriter
 
@@ -44,10 +44,12 @@ class ColdRows:
         self._merge: Merge | None = None
         self._count: Counter[int] = Counter()
         self._floor = 0
+        self._uncounted: tuple[SnapshotRun, ...] = ()
         self.bytes_spilled = self.bytes_merged = self.merges = 0
         """Counts since the start: the bytes that were written because a table had no room, and in merges."""
 
     def __len__(self) -> int:
+        self._count_adopted()
         return self._count.total()
 
     def __repr__(self) -> str:
@@ -65,10 +67,12 @@ class ColdRows:
 
     def changed_after(self, interval: int) -> int:
         """Return the number of entries that changed after an interval."""
+        self._count_adopted()
         return sum(count for changed, count in self._count.items() if changed > interval)
 
     def count(self, changed: npt.NDArray[np.int32], times: int) -> None:
         """Count entries, given by the intervals of their last changes, as cold (1) or as no longer cold (-1)."""
+        self._count_adopted()
         changed = np.maximum(changed, self._floor)
         for interval, rows in zip(*(part.tolist() for part in np.unique(changed, return_counts=True)), strict=True):
             self._count[interval] += times * rows
@@ -77,6 +81,7 @@ class ColdRows:
 
     def forget_intervals(self, until: int) -> None:
         """Count what changed until an interval as changed then: nobody asks for what changed after an earlier one."""
+        self._count_adopted()
         self._floor = max(self._floor, until)
         for interval in [each for each in self._count if each < self._floor]:
             self._count[self._floor] += self._count.pop(interval)
@@ -108,6 +113,7 @@ class ColdRows:
         A merge that begins now will leave out what `unexpired` leaves out. Return such entries, as far as the merge has
         left them out and no newer run has a row of their keys. They still count.
         """
+        self._count_adopted()
         writer = RunWriter(self._space, self.schema, most_rows, *self.span)
         for chunk in chunks:
             writer.add(chunk)
@@ -117,13 +123,24 @@ class ColdRows:
         return self._proceed(run.size, unexpired)
 
     def adopt(self, run: SnapshotRun) -> None:
-        """Add restored rows, which are newer than all that were added so."""
-        for older, rows in zip(self.runs, run.hidden(self.runs), strict=True):
-            if isinstance(older, SnapshotRun) and older.are_entries:
-                self._count[older.latest_change] -= rows
+        """Add restored rows, newer than all that were adopted before. `adopted` says whether that is possible."""
         if run.are_entries:
             self._count[run.latest_change] += run.rows
         self.runs = (run, *self.runs)
+        self._uncounted = (run, *self._uncounted)
+
+    @property
+    def adopted(self) -> int:
+        """The number of runs if all were adopted, and more can be; else 0."""
+        return len(self.runs) if self.runs == self._uncounted else 0
+
+    def _count_adopted(self) -> None:
+        """Subtract the restored entries that newer restored rows hide, all at once: later nothing may be adopted."""
+        if len(self._uncounted) > 1:
+            runs, self._uncounted = self._uncounted, ()
+            for run, rows in zip(runs, hidden_rows(runs), strict=True):
+                if run.are_entries:
+                    self._count[run.latest_change] -= rows
 
     def _proceed(self, written_bytes: int, unexpired: Unexpired | None) -> list[pa.Table]:
         if self._merge is None:

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.stream.backend.keys.key_codec import codec_for
 from kit.stream.backend.keys.key_order import ascend, rows_of, sort_columns
 from kit.stream.backend.picking import rows_at
 from kit.stream.backend.spill.places import Places, Rows, first_place, group_of, places_of
 from kit.stream.backend.spill.rows import FIXED, key_columns, made_rows
-from kit.stream.backend.spill.run import Run
 
 _BLOCK_BYTES = 1 << 14
 
@@ -75,19 +75,15 @@ class SnapshotRun:
         found = self._sorted
         return 0 if found is None else found[1].nbytes + found[2].nbytes
 
-    def hidden(self, older: Sequence[Run]) -> list[int]:
-        """Return how many rows of each of these runs this one hides; they begin with the newest."""
-        counts = [0] * len(older)
-        for group, rows in self._key_groups.items():
-            keys = key_columns(rows)
-            for number, run in enumerate(older):
-                assert isinstance(run, SnapshotRun), f"{run!r} is newer than {self!r}"
-                there = run._key_groups.get(group)
-                if there is not None and len(keys[0]):
-                    is_there = rows_of(sort_columns(keys), sort_columns(key_columns(there))) >= 0
-                    counts[number] += int(np.count_nonzero(is_there))
-                    keys = [rows_at(column, np.flatnonzero(~is_there)) for column in keys]
-        return counts
+    def keys(self, group: int) -> list[pa.Array] | None:
+        """Return the columns of the keys in a key group, None if it has no rows here."""
+        rows = self._key_groups.get(group)
+        return None if rows is None else key_columns(rows)
+
+    @property
+    def key_groups(self) -> list[int]:
+        """The key groups that have rows here."""
+        return list(self._key_groups)
 
     def find(self, wanted: Places, keys: Sequence[pa.Array]) -> tuple[Rows, list[pa.Table]]:
         """Return which of some distinct keys, whose places ascend, have a row here, and these rows in that order."""
@@ -142,3 +138,32 @@ class SnapshotRun:
             values = [pa.nulls(0, field.type) for field in list(self._schema)[len(FIXED) + len(keys) :]]
         is_entry = np.full(len(at), self.are_entries)
         return made_rows(self._schema, at, added, changed, is_entry, keys, values)
+
+
+def hidden_rows(runs: Sequence[SnapshotRun]) -> list[int]:
+    """Return how many rows of each run newer ones hide. The runs begin with the newest; the last is the largest."""
+    counts = np.zeros(len(runs), np.int64)
+    *newer, oldest = runs
+    for group in sorted({group for run in newer for group in run.key_groups}):
+        parts = [(number, keys) for number, run in enumerate(newer) if (keys := run.keys(group)) is not None]
+        columns = [pa.concat_arrays(part) for part in zip(*(keys for _, keys in parts), strict=True)]
+        of_run = np.repeat([number for number, _ in parts], [len(keys[0]) for _, keys in parts])
+        numbers = _numbered(columns)
+        order = np.argsort(numbers, kind="stable")
+        is_newest = np.append(True, numbers[order][1:] != numbers[order][:-1])
+        counts += np.bincount(of_run[order[~is_newest]], minlength=len(runs))
+        there = oldest.keys(group)
+        if there is not None:
+            distinct = [rows_at(column, order[is_newest]) for column in columns]
+            counts[-1] += np.count_nonzero(rows_of(sort_columns(distinct), sort_columns(there)) >= 0)
+    return counts.tolist()
+
+
+def _numbered(keys: Sequence[pa.Array]) -> Rows:
+    """Return a number for each key, equal where the keys are."""
+    numbers: Rows = codec_for(keys[0].type).encode(keys[0], create=True)
+    for column in keys[1:]:
+        further = codec_for(column.type).encode(column, create=True)
+        (_, first), (distinct, second) = (np.unique(each, return_inverse=True) for each in (numbers, further))
+        numbers = first * len(distinct) + second
+    return numbers

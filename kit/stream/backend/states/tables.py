@@ -529,10 +529,9 @@ class StateTable:
         resident.cold.count(intervals(rows, "changed")[slots < 0], -1)
 
     @property
-    def is_left_on_disk(self) -> bool:
-        """True if it has restored entries, and all of them are where the restore put them."""
-        runs = () if self.resident is None else self.resident.cold.runs
-        return bool(runs) and not len(self.index) and not any(run.is_in_order for run in runs)
+    def runs_left_on_disk(self) -> int:
+        """The number of restored runs if all entries are in such runs, and more can be left; else 0."""
+        return 0 if self.resident is None or len(self.index) else self.resident.cold.adopted
 
     def leave_on_disk(self, key_groups: Mapping[int, pa.RecordBatch], *, are_entries: bool = True) -> bool:
         """Set entries, or without `are_entries` remove them, and leave the rows where they are: those of each key group
