@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 
 import kit
 from kit import CheckpointError
+from kit.core.state.handles import KeyGroupsStateHandle
+from kit.stream.backend.keys.key_hashing import assign_to_key_group
 from tests.cli.test_commands import ran
 from tests.flink_data import kryo_cases
 from tests.snapshots.test_serializers import LONGS, STRING, nested
@@ -126,6 +129,44 @@ def test_a_key_of_unknown_end_is_refused(tmp_path: Path) -> None:
     for each in (folder, canonical):
         assert all(REFUSED in error and "damaged" not in error for error in each_error(each))
         assert list(each_error(each))
+
+
+KEYS = [key for key in range(10_000) if assign_to_key_group(key, 128) == 3]
+"""Keys of one key group."""
+
+
+def in_one_group(folder: Path, values: list[bytes], order: list[int]) -> Path:
+    """Write a state of these values between two of numbers, in this order, in key group 3 of 128."""
+    head = header_of({"before": ("VALUE", LONGS), "money": ("VALUE", KRYO), "after": ("VALUE", LONGS)})
+    money = struct.pack(">i", len(values)) + b"".join(
+        struct.pack(">Bq", 0, key) + value for key, value in zip(KEYS, values, strict=False)
+    )
+    states = [longs_of(*KEYS[:2]), money, longs_of(KEYS[2])]
+    empty = b"".join(struct.pack(">hi", number, 0) for number in order)
+    full = b"".join(struct.pack(">h", number) + states[number] for number in order)
+    groups = [struct.pack(">i", group) + (full if group == 3 else empty) for group in range(128)]
+    places = [len(head) + sum(map(len, groups[:group])) for group in range(128)]
+    return savepoint(folder, head + b"".join(groups), tuple(places), handle_type=KeyGroupsStateHandle)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_ends_are_found_in_whichever_order_the_states_are(order: list[int], tmp_path: Path) -> None:
+    values = [MONEY + bytes([number]) * number for number in range(1, 12)]
+    checkpoint = kit.open_checkpoint(in_one_group(tmp_path, values, order))
+    found = checkpoint.state("sums", "money")
+    assert dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)) == dict(zip(KEYS, values))
+    assert checkpoint.state("sums", "after")["key"].to_pylist() == [KEYS[2]]
+    assert checkpoint.state("sums", "before")["key"].to_pylist() == KEYS[:2]
+
+
+@pytest.mark.parametrize("many", [1, 2, 6])
+def test_values_that_hold_what_looks_like_entries_are_refused(many: int, tmp_path: Path) -> None:
+    """A search that takes the first end that fits would invent these keys, and lose others."""
+    looks_like_one = struct.pack(">Bq", 0, KEYS[40]) + MONEY
+    values = [MONEY + bytes([7]) * number for number in range(many - 1)] + [MONEY + looks_like_one * 3]
+    found = list(each_error(in_one_group(tmp_path, values, [0, 1, 2])))
+    assert found
+    assert all(REFUSED in each and "damaged" not in each for each in found)
 
 
 @pytest.mark.parametrize("groups", [1, 128])

@@ -3,10 +3,10 @@
 Per key group: its number, then for each state its number, the number of entries, and these: namespace, key, value.
 With compression each state is a stream of its own.
 
-A value that only Java code can read has no length. If the whole value is such a one, its end is searched: what follows
-must be entries whose keys belong to this key group, up to the end of its bytes. Keys with such a part, and values with
-one inside a map, a list, a POJO or a wrapper for TTL, are refused: a search among their bytes finds entries that no one
-wrote. So is the rest of the key group, since nothing says where it begins.
+A value that only Java code can read has no length. If the whole value is such a one, its end is searched: where an
+entry may begin, with a key of this key group. If there are more such places than entries, the state is refused, since
+nobody knows which of them are entries. Keys with such a part are refused as well, and values with one inside a map, a
+list, a POJO or a wrapper for TTL. So is the rest of the key group, since nothing says where it begins.
 
 Flink: `HeapSnapshotStrategy`, `HeapRestoreOperation`, `StateTableByKeyGroupReaders`.
 """
@@ -30,6 +30,10 @@ from kit.snapshots.serializers.types import Mapping as MapType
 from kit.snapshots.serializers.types import Type, bounded
 from kit.stream.backend.keys.key_hashing import assign_to_key_group
 
+STATE_BYTES = 6
+"""The bytes of a state's number and its number of entries."""
+Numbers = frozenset[int]
+"""Numbers of states in the header."""
 GROUP_BYTES = 4
 """The bytes of a key group's number."""
 
@@ -41,19 +45,24 @@ class HeapGroups:
         self._header, self._max_parallelism = header, max_parallelism
         self._layouts = {state.name: entry_layout(state) for state in header.states}
 
+    @property
+    def states(self) -> int:
+        """The number of states."""
+        return len(self._header.states)
+
     def decode(self, group: int, data: bytes, wanted: Container[str], into: Mapping[str, Rows]) -> None:
         """Add the rows of the wanted states in one key group, whose bytes `data` is. Raises CheckpointError."""
         missing = {state.name for state in self._header.states if state.name in wanted}
         for part in self._parts(group, data):
             with self._uncompressed(), _AfterSearch() as searched:
-                while part.left:
-                    state, many = self._next_state(part)
+                for state, many, left in self._states_in(part):
                     unread = self._unreadable_part(state) if many else None
                     if unread is not None:
                         self._refuse(state, unread, missing)
                         break
                     searched.add(state, many)
-                    self._rows(part, state, many, group, into[state.name] if state.name in wanted else Rows(state))
+                    rows = into[state.name] if state.name in wanted else Rows(state)
+                    self._rows(part, state, many, group, rows, left)
                     missing.discard(state.name)
 
     def _refuse(self, state: KeyedState, unread: Type, missing: Collection[str]) -> None:
@@ -71,14 +80,13 @@ class HeapGroups:
         found = Measures()
         for part in self._parts(group, data):
             with self._uncompressed(), _AfterSearch() as searched:
-                while part.left:
-                    start = part.at
-                    state, many = self._next_state(part)
+                for state, many, left in self._states_in(part):
+                    start = part.at - STATE_BYTES
                     unread = self._unreadable_part(state) if many else None
                     if unread is not None:
                         raise _cannot_be_read(state, unread)
                     searched.add(state, many)
-                    self._rows(part, state, many, group, Rows(state))
+                    self._rows(part, state, many, group, Rows(state), left)
                     found.add(state.name, many, part.at - start)
         return found
 
@@ -89,8 +97,7 @@ class HeapGroups:
         """
         for part in self._parts(group, data):
             with self._uncompressed():
-                while part.left:
-                    state, many = self._next_state(part)
+                for state, many, _ in self._states_in(part):
                     if many:
                         yield state, self._pairs(state, part, many)
 
@@ -102,6 +109,14 @@ class HeapGroups:
         for _ in bounded(reader, many):
             found += _entry_pairs(state, reader)
         return found
+
+    def _states_in(self, reader: Reader) -> Iterator[tuple[KeyedState, int, Numbers]]:
+        """Yield each state where its entries begin, with their number, and the numbers of the states that follow."""
+        left = frozenset(range(self.states))
+        while reader.left:
+            state, many = self._next_state(reader)
+            left -= {self._header.states.index(state)}
+            yield state, many, left
 
     def _next_state(self, reader: Reader) -> tuple[KeyedState, int]:
         """Read which state follows, and its number of entries."""
@@ -136,27 +151,29 @@ class HeapGroups:
                 raise
             raise error.inside(UNCOMPRESSED).moved(GROUP_BYTES) from error
 
-    def _rows(self, reader: Reader, state: KeyedState, many: int, group: int, rows: Rows) -> None:
-        """Read the entries of a state into its rows."""
+    def _rows(self, reader: Reader, state: KeyedState, many: int, group: int, rows: Rows, left: Numbers) -> None:
+        """Read the entries of a state into its rows; the states with the numbers `left` follow."""
         layout = self._layouts[state.name]
         if layout is not None and many:
             data = np.frombuffer(reader.take(many * layout.itemsize), layout)
             rows.add_all(group, data)
             return
         try:
-            for left in bounded(reader, many):
-                self._entry(state, reader, group, rows, many - left - 1)
+            ends = None
+            if state.value.is_opaque and many:
+                ends = self._ends_of_opaque(state, reader, group, many, left)
+            for number in bounded(reader, many):
+                self._entry(state, reader, group, rows, None if ends is None else ends[number])
         except CheckpointError as error:
             raise error.about(f"state {state.name!r}, key group {group}") from error
 
-    def _entry(self, state: KeyedState, reader: Reader, group: int, rows: Rows, more: int) -> None:
+    def _entry(self, state: KeyedState, reader: Reader, group: int, rows: Rows, end: int | None) -> None:
         if state.kind == TIMER:
             time_ms, key, namespace = state.value.read(reader)
             rows.add(group, key, namespace, None, time_ms)
             return
         namespace, key = state.namespace.read(reader), state.key.read(reader)
-        if state.value.is_opaque:
-            end = self._end_of_opaque(state, reader, group, more)
+        if end is not None:
             value = read_opaque(Reader(reader.data, reader.at, end), state)
             reader.at = end
         else:
@@ -167,10 +184,10 @@ class HeapGroups:
         for map_key, each in value:
             rows.add(group, key, namespace, map_key, each)
 
-    def _end_of_opaque(self, state: KeyedState, reader: Reader, group: int, more: int) -> int:
-        """Return where a value without a length ends. Raises CheckpointError if nothing fits."""
-        for alike in (True, False):  # values of one class mostly begin with the same byte
-            found = _Search(self, state, reader, group, alike=alike).end(reader.at, more, LOOKAHEAD)
+    def _ends_of_opaque(self, state: KeyedState, reader: Reader, group: int, many: int, left: Numbers) -> list[int]:
+        """Return where values without a length end. Raises CheckpointError if that is not known."""
+        for alike in ALIKE:
+            found = _Search(self, state, reader, group, alike, left).ends(many)
             if found is not None:
                 return found
         raise _cannot_be_read(state, state.value)
@@ -185,23 +202,29 @@ class HeapGroups:
             return None
         return state.value
 
-    def follows(self, state: KeyedState, reader: Reader, group: int) -> bool:
-        """Return True if another state's entries, or the end of the key group, may be where the reader is."""
-        if not reader.left:
-            return True
+    def follows(self, reader: Reader, group: int, left: Numbers) -> bool:
+        """Return True if other states, or without any the end of the key group, may be where the reader is.
+
+        A key group has all states, those with the numbers `left` after this one; a compressed stream has one.
+        """
+        if not left or self._header.is_compressed:
+            return not reader.left
         number, many = reader.int16(), reader.int32()
-        if not 0 <= number < len(self._header.states) or not 0 <= many <= reader.left:
+        if number not in left or not 0 <= many <= reader.left:
             return False
-        following = self._header.states[number]
-        if following.name == state.name:
-            return False
-        if many == 0:
-            return self.follows(following, reader, group)
-        if following.kind == TIMER:
-            reader.int64()
-        else:
-            following.namespace.read(reader)
-        return self.is_of(group, following.key, following.key.read(reader))
+        state = self._header.states[number]
+        is_known = not state.value.is_opaque
+        for _ in bounded(reader, many):
+            if state.kind == TIMER:
+                state.value.read(reader)
+                continue
+            state.namespace.read(reader)
+            if not self.is_of(group, state.key, state.key.read(reader)):
+                return False
+            if not is_known:
+                return True
+            state.value.read(reader)
+        return self.follows(reader, group, left - {number})
 
     def is_of(self, group: int, type_: Type, key: Any) -> bool:
         """Return True if a key belongs to the key group, or its type's hash is not known here."""
@@ -241,43 +264,73 @@ def _cannot_be_read(state: KeyedState, type_: Type, follower: str = "") -> Check
 
 
 CANONICAL = "take a savepoint in canonical format with Flink, which has the length of each value, and open that"
-LOOKAHEAD = 3
-"""How many of the entries that follow must fit for the end of a value to be believed."""
-MOST_TRIES = 200_000
+ALIKE = (2, 1, 0)
+"""With how many bytes all values begin alike: mostly with the number of their class, and a mark of their own."""
+MOST_TRIES = 2_000_000
+MOST_STATES_OF_A_ZERO = 256
+"""With so many states the first byte of a state's number is 0."""
 
 
 class _Search:
-    """The search for the end of a value in bytes that say nothing of it."""
+    """The search for the ends of values in bytes that say nothing of them.
 
-    def __init__(self, groups: HeapGroups, state: KeyedState, reader: Reader, group: int, *, alike: bool) -> None:
-        self._groups, self._state, self._reader, self._group = groups, state, reader, group
-        self._first = reader.data[reader.at : reader.at + 1] if alike else b""
-        self._tries = 0
+    An entry may begin wherever its namespace, a key of this key group and the first bytes of a value may be. If there
+    are exactly as many such places as entries, these are the entries. If there are more, nobody knows which are.
+    """
 
-    def end(self, start: int, more: int, deep: int) -> int | None:
-        """Return the first end of a value at `start` behind which `more` entries of its state may follow."""
-        for end in range(start + 1, self._reader.end + 1):
-            self._tries += 1
-            if self._tries > MOST_TRIES:
+    def __init__(
+        self, groups: HeapGroups, state: KeyedState, reader: Reader, group: int, alike: int, left: Numbers
+    ) -> None:
+        self._groups, self._state, self._group, self._left = groups, state, group, left
+        self._data, self._start, self._end = reader.data, reader.at, reader.end
+        self._alike = alike
+        self._follows_zero = not state.has_namespace and groups.states <= MOST_STATES_OF_A_ZERO
+
+    def ends(self, many: int) -> list[int] | None:
+        """Return the ends of the values of this many entries, None if they are not known."""
+        first = self._value_at(self._start)
+        if first is None:
+            return None
+        alike = self._data[first : min(first + self._alike, self._end)]
+        begins, found, last = [self._start], None, first
+        for tries, place in enumerate(self._places(first + 1)):
+            if tries > MOST_TRIES:
                 return None
-            if self._fits(end, more, deep):
-                return end
-        return None
+            if place > last and len(begins) >= many and self._may_end(place):
+                if found is not None or len(begins) > many:
+                    return None
+                found = [*begins[1:], place]
+            value = self._value_at(place)
+            if value is not None and self._data.startswith(alike, value) and value + self._alike <= self._end:
+                begins.append(place)
+                last = value
+        return found
 
-    def _fits(self, end: int, more: int, deep: int) -> bool:
-        reader = Reader(self._reader.data, end, self._reader.end)
+    def _places(self, start: int) -> Iterator[int]:
+        """Yield where a value may end: what follows begins with a byte of 0, mostly."""
+        if not self._follows_zero:
+            yield from range(start, self._end + 1)
+            return
+        while (start := self._data.find(0, start, self._end)) >= 0:
+            yield start
+            start += 1
+        yield self._end
+
+    def _value_at(self, place: int) -> int | None:
+        """Return where the value of an entry begins that may begin at a place; None if none may."""
+        reader = Reader(self._data, place, self._end)
         try:
-            if not more:
-                return self._groups.follows(self._state, reader, self._group)
             self._state.namespace.read(reader)
             key = self._state.key.read(reader)
         except CheckpointError:
+            return None
+        return reader.at if reader.left and self._groups.is_of(self._group, self._state.key, key) else None
+
+    def _may_end(self, place: int) -> bool:
+        try:
+            return self._groups.follows(Reader(self._data, place, self._end), self._group, self._left)
+        except CheckpointError:
             return False
-        if not self._groups.is_of(self._group, self._state.key, key):
-            return False
-        if not reader.data.startswith(self._first, reader.at):
-            return False
-        return deep == 0 or self.end(reader.at, more - 1, deep - 1) is not None
 
 
 class _AfterSearch:
