@@ -275,7 +275,8 @@ class _Search:
     """The search for the ends of values in bytes that say nothing of them.
 
     An entry may begin wherever its namespace, a key of this key group and the first bytes of a value may be. If there
-    are exactly as many such places as entries, these are the entries. If there are more, nobody knows which are.
+    are exactly as many such places as entries, up to the first one from which all other states can be read, these are
+    the entries. If there are more, nobody knows which are.
     """
 
     def __init__(
@@ -292,19 +293,17 @@ class _Search:
         if first is None:
             return None
         alike = self._data[first : min(first + self._alike, self._end)]
-        begins, found, last = [self._start], None, first
+        begins, last = [self._start], first
         for tries, place in enumerate(self._places(first + 1)):
-            if tries > MOST_TRIES:
+            if tries > MOST_TRIES or len(begins) > many:
                 return None
-            if place > last and len(begins) >= many and self._may_end(place):
-                if found is not None or len(begins) > many:
-                    return None
-                found = [*begins[1:], place]
+            if place > last and len(begins) == many and self._may_end(place):
+                return [*begins[1:], place]
             value = self._value_at(place)
             if value is not None and self._data.startswith(alike, value) and value + self._alike <= self._end:
                 begins.append(place)
                 last = value
-        return found
+        return None
 
     def _places(self, start: int) -> Iterator[int]:
         """Yield where a value may end: what follows begins with a byte of 0, mostly."""
