@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import struct
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import kit
 from kit import CheckpointError
 from kit.core.metadata import NEWEST, MetadataVersion, read_metadata, write_metadata
 from kit.core.metadata.versions import V4
-from kit.snapshots.serializers.kryo import KRYO_DECODERS, decode_kryo
+from kit.snapshots.serializers.compatibility import opaque_classes, type_changes
+from kit.snapshots.serializers.kryo import KRYO_DECODERS, KryoValue, decode_kryo
+from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.pojo import NO_SUBCLASS
 from kit.snapshots.serializers.serializer_snapshots import OPTIONAL_MAP
 from tests.snapshots.test_serializers import LONGS, RUNTIME, frame, pojo
@@ -181,3 +184,13 @@ def test_lists_are_json_and_columns_with_the_decoders(tmp_path: Path) -> None:
         assert decoded["value"].to_pylist() == wanted, "lists without a common type"
     first = kit.open_checkpoint(in_heap(tmp_path / "one", kryo(ARRAY_LIST), LISTS[:1]), decoders=KRYO_DECODERS)
     assert first.state("sums", "total")["value"].to_pylist() == [[1, 2, 300]]
+
+
+def test_a_class_of_kryo_does_not_change_with_the_version_of_flink() -> None:
+    """Flink 1 wrote it with Kryo 2, which is not read here: that is no change of the type, as it is none to Flink."""
+    read, bytes_of = KryoValue("java.util.UUID", ["java.util.UUID"]), Opaque("java.util.UUID")
+    others = [KryoValue("java.util.Optional", ["java.util.Optional"]), Opaque("java.util.Optional")]
+    for one, other in permutations([read, bytes_of], 2):
+        assert type_changes(one, other) == []
+        assert [len(type_changes(one, another)) for another in others] == [1, 1]
+    assert opaque_classes(read) == opaque_classes(bytes_of) == ["java.util.UUID"]

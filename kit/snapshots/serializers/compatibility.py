@@ -16,6 +16,7 @@ from kit.core.state.type_changes import Compatibility, TypeChange, place_within
 from kit.snapshots.serializers.avro import AvroRecord
 from kit.snapshots.serializers.basic import Enumeration
 from kit.snapshots.serializers.composite import Either, MaskedList, Optional, Timer, Ttl
+from kit.snapshots.serializers.kryo import KryoValue
 from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.pojo import Pojo
 from kit.snapshots.serializers.types import Mapping, Sequential, Struct, Type
@@ -29,7 +30,7 @@ def type_changes(old: Type, new: Type) -> list[TypeChange]:
 def opaque_classes(type_: Type) -> list[str]:
     """Return the classes inside a type that only Java code reads: a change of their fields cannot be seen."""
     inner = [name for part in type_.parts for name in opaque_classes(part)]
-    return list(dict.fromkeys([type_.class_name, *inner] if isinstance(type_, Opaque) else inner))
+    return list(dict.fromkeys([type_.class_name, *inner] if isinstance(type_, _BY_CLASS) else inner))
 
 
 def _changes(old: Type, new: Type, place: str) -> Iterator[TypeChange]:
@@ -48,10 +49,13 @@ def _changes(old: Type, new: Type, place: str) -> Iterator[TypeChange]:
             return
         for number, (one, other) in enumerate(zip(old.parts, new.parts, strict=True)):
             yield from _changes(one, other, place_within(place, _part_name(old, number)))
+    elif isinstance(old, _BY_CLASS) and isinstance(new, _BY_CLASS) and old.class_name == new.class_name:
+        return  # read here or not, by the version of Flink that wrote it
     elif old.name != new.name:
         yield TypeChange(place, f"{old.name} became {new.name}", Compatibility.INCOMPATIBLE)
 
 
+_BY_CLASS = (Opaque, KryoValue)
 _MADE_OF_OTHERS = (Struct, Either, Optional, Sequential, Mapping, MaskedList, Timer)
 
 

@@ -80,10 +80,6 @@ def _json(value: Any) -> str:
     return json.dumps(value, default=text_of, ensure_ascii=False)
 
 
-class UnknownClassError(CheckpointError):
-    """Kryo wrote an object whose fields only its class knows."""
-
-
 def decode_kryo(declared: str, held: bytes) -> Any:
     """Return the value in bytes that Kryo 5 wrote, as Flink's `KryoSerializer` for class `declared` does.
 
@@ -142,7 +138,7 @@ class _Kryo(Reader):
     def _object(self, name: str) -> Any:
         read = _READ.get(name)
         if read is None:
-            raise UnknownClassError(
+            raise CheckpointError(
                 f"values of {name}, which Kryo wrote, cannot be read: only the class knows its fields; give a decoder"
             )
         if name.rpartition(".")[2] in WITHOUT_REFERENCE:
