@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pyarrow as pa
 import pytest
 
@@ -62,6 +65,7 @@ def test_restored_rows_are_used_before_they_are_sorted(
 
     expected = {number: f"restored {number}" for number in range(600)}
     in_order = []
+    restored_run = weakref.ref(cold.runs[0])
     for turn in range(60):
         some = range(37 * turn % 640, min(640, 37 * turn % 640 + 25))
         put(backend, some, f"turn {turn} of")
@@ -76,6 +80,8 @@ def test_restored_rows_are_used_before_they_are_sorted(
         in_order.append(cold.runs[-1].is_in_order)
         assert len(table) == len(expected)
     assert 2 < in_order.index(True) < 20, "they are put in order long before there are as many newer rows"
+    gc.collect()
+    assert restored_run() is None, "what was restored takes no space any more"
     assert values(backend, range(640)) == [expected.get(number) for number in range(640)]
     rows = pa.concat_tables(list(backend.rows(backend.table(last))))
     wanted = dict(zip(map(str, keys_of(range(640)).to_pylist()), range(640), strict=True))

@@ -114,6 +114,7 @@ class ColdRows:
         left them out and no newer run has a row of their keys. They still count.
         """
         self._count_adopted()
+        self._uncounted = ()  # its runs go once they are merged, with their space on the disk
         writer = RunWriter(self._space, self.schema, most_rows, *self.span)
         for chunk in chunks:
             writer.add(chunk)
